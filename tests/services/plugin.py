@@ -1,0 +1,129 @@
+"""The pytest side of the servers: the database of the run, fixtures, and loud skips.
+
+Loaded by `-p` before any other plugin reads Django's settings, so that the database which
+TEST_DATABASE names (`sqlite`, `postgres` or `mysql`) is up by then. A test's subprocesses
+inherit the environment and meet the same database.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.services import mariadb_server, postgres_server, redis_server
+from tests.services.server import Server, Unavailable
+
+# Returned when the machine has no such database server; `make test` then says so and goes on.
+EXIT_UNAVAILABLE = 77
+
+# What the run's own database lives in: a server, or a folder for SQLite's file.
+_of_the_run: dict[str, Server] = {}
+_folders: list[Path] = []
+# Servers that fixtures asked for in vain, with the reason.
+_missing: dict[str, str] = {}
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests() -> Generator[None, None, None]:
+    # A developer's shell must not decide what the tests prove.
+    for name in [name for name in os.environ if name.startswith("SYNC_SCHEDULER_")]:
+        del os.environ[name]
+    kind = os.environ.setdefault("TEST_DATABASE", "sqlite")
+    if "TEST_DATABASE_URL" not in os.environ:
+        try:
+            os.environ["TEST_DATABASE_URL"] = _database_url(kind)
+        except Unavailable as reason:
+            pytest.exit(
+                f"TEST_DATABASE={kind} cannot be tested here: {reason}",
+                returncode=1 if in_ci() else EXIT_UNAVAILABLE,
+            )
+    return (yield)
+
+
+def _database_url(kind: str) -> str:
+    if kind == "sqlite":
+        folder = Path(tempfile.mkdtemp(prefix="ss-sqlite-"))
+        _folders.append(folder)
+        return f"sqlite:///{folder / 'tests.sqlite3'}"
+    if kind == "postgres":
+        server = _of_the_run[kind] = postgres_server.start()
+    elif kind == "mysql":
+        server = _of_the_run[kind] = mariadb_server.start()
+    else:
+        pytest.exit(f"TEST_DATABASE={kind}: choose sqlite, postgres or mysql", returncode=4)
+    return server.url.rpartition("/")[0] + "/sync_scheduler_tests"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    for server in _of_the_run.values():
+        server.close()
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_report_header() -> str:
+    return f"database: {os.environ['TEST_DATABASE']}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _missing:
+        terminalreporter.section("servers that this machine could not provide", yellow=True)
+        for name, reason in _missing.items():
+            terminalreporter.line(f"{name}: {reason}; the tests that need it were skipped")
+
+
+def provide(name: str, start: Callable[[], Server]) -> Server:
+    """Start a server for a fixture: without it, fail in CI and skip loudly elsewhere."""
+    try:
+        return start()
+    except Unavailable as reason:
+        if in_ci():
+            pytest.fail(f"{name}: {reason}", pytrace=False)
+        _missing[name] = str(reason)
+        pytest.skip(f"{name}: {reason}")
+
+
+@pytest.fixture(scope="session", name="redis_server")
+def shared_redis() -> Generator[Server, None, None]:
+    """One Redis server for the run. A test that stops or freezes it starts its own instead."""
+    with provide("redis", redis_server.start) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: Server) -> str:
+    """The URL of the shared Redis server, emptied for this test."""
+    with redis.Redis(host=redis_server.host, port=redis_server.port) as client:
+        client.flushall()
+    return redis_server.url
+
+
+@pytest.fixture(scope="session", name="postgres_server")
+def shared_postgres() -> Generator[Server, None, None]:
+    """One PostgreSQL server for the run, beside whatever TEST_DATABASE says."""
+    if "postgres" in _of_the_run:
+        yield _of_the_run["postgres"]
+        return
+    with provide("postgres", postgres_server.start) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", name="mariadb_server")
+def shared_mariadb() -> Generator[Server, None, None]:
+    """One MariaDB server for the run, beside whatever TEST_DATABASE says."""
+    if "mysql" in _of_the_run:
+        yield _of_the_run["mysql"]
+        return
+    with provide("mariadb", mariadb_server.start) as server:
+        yield server
