@@ -1,0 +1,93 @@
+"""System checks: what is wrong, in one sentence each, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DatabaseError, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from sync_scheduler import conf
+from sync_scheduler.coordination import client
+from sync_scheduler.errors import ServiceUnavailable
+
+E001 = "sync_scheduler.E001"  # a bad setting
+E002 = "sync_scheduler.E002"  # a missing migration
+E003 = "sync_scheduler.E003"  # Redis missing or too old
+W001 = "sync_scheduler.W001"  # SQLite without IMMEDIATE transactions
+W002 = "sync_scheduler.W002"  # a job's lease shorter than two heartbeats
+
+
+@register(Tags.compatibility)
+def check_settings(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    hint = "See docs/reference/settings for every name and its meaning."
+    return [Error(fault, hint=hint, id=E001) for fault in conf.faults()]
+
+
+@register(Tags.database)
+def check_database(
+    app_configs: Sequence[Any] | None = None,
+    databases: Sequence[str] | None = None,
+    **kwargs: Any,
+) -> list[CheckMessage]:
+    if conf.faults() or conf.get().DATABASE not in (databases or ()):
+        return []
+    alias = conf.get().DATABASE
+    options = django_settings.DATABASES[alias].get("OPTIONS", {})
+    if connections[alias].vendor == "sqlite" and options.get("transaction_mode") != "IMMEDIATE":
+        return [
+            Warning(
+                f"The SQLite database {alias!r} does not use IMMEDIATE transactions;"
+                " several processes will meet 'database is locked'.",
+                hint='Add "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20}.',
+                id=W001,
+            )
+        ]
+    return []
+
+
+def start_up_faults() -> list[CheckMessage]:
+    """What must hold before a scheduler process starts, beyond what `check` looks at."""
+    found = check_settings()
+    if found:
+        return found
+    return [*_migration_faults(), *_redis_faults()]
+
+
+def _migration_faults() -> list[CheckMessage]:
+    alias = conf.get().DATABASE
+    try:
+        executor = MigrationExecutor(connections[alias])
+        targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "sync_scheduler"]
+        plan = executor.migration_plan(targets)
+    except DatabaseError as error:
+        sentence = str(error).strip().splitlines()[0] if str(error).strip() else "no answer"
+        return [
+            Error(
+                f"The database {alias!r} cannot be reached: {sentence}",
+                hint="Start it, or mend DATABASES.",
+                id=E002,
+            )
+        ]
+    if not plan:
+        return []
+    return [
+        Error(
+            f"The database {alias!r} lacks the migration {plan[0][0].name} of sync_scheduler.",
+            hint="Run `manage.py migrate` first.",
+            id=E002,
+        )
+    ]
+
+
+def _redis_faults() -> list[CheckMessage]:
+    if not conf.get().uses_redis:
+        return []
+    try:
+        client.require_usable()
+    except ServiceUnavailable as error:
+        return [Error(str(error), id=E003)]
+    return []

@@ -1,0 +1,188 @@
+"""The settings: one frozen value, read once, checked before anything starts.
+
+Django's `SYNC_SCHEDULER` wins over the environment (`SYNC_SCHEDULER_<NAME>`), which wins over
+the default. Every fault is collected, so that a person mends all of them in one go.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, get_type_hints
+
+import environ
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from sync_scheduler.errors import InvalidSetting
+
+PREFIX = "SYNC_SCHEDULER_"
+REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "rediss+cluster")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Durations are in seconds unless the name says otherwise."""
+
+    REDIS_URL: str | None = None
+    NAMESPACE: str = "default"
+    DATABASE: str = "default"
+    LEADER_LEASE: float = 5.0
+    LEADER_HEARTBEAT: float = 0.5
+    NODE_LEASE: float = 30.0
+    NODE_HEARTBEAT: float = 5.0
+    MISFIRE_GRACE: float = 60.0
+    RETENTION_DAYS: float = 7.0
+    STRICT_JOBS: bool = True
+    MAX_DISPATCH_FAILURES: int = 5
+    SHUTDOWN_GRACE: float = 25.0
+    RUN_IN_SERVER: bool = False
+    DISPATCH_BATCH: int = 200
+    OVERLAP_QUEUE_DEPTH: int = 1
+    MAX_BACKFILL: int = 1000
+    QUEUES: tuple[str, ...] = ()
+    PROCESSES: int = 0
+    THREADS: int = 1
+    CLAIM_BATCH: int = 100
+    POLL_INTERVAL: float = 1.0
+    RECONCILE_INTERVAL: float = 5.0
+    SWEEP_INTERVAL: float = 5.0
+    ORPHAN_GRACE: float = 300.0
+    PRUNE_INTERVAL: float = 60.0
+    CRASH_LIMIT: int = 3
+    RECYCLE_RUNS: int = 0
+    RECYCLE_MEMORY_MB: int = 0
+    UNKNOWN_JOB_GRACE: float = 300.0
+    MAX_CHAIN_DEPTH: int = 50
+    JOIN_TIMEOUT: float = 30.0
+    REDIS_TIMEOUT: float = 0.25
+    MAX_INPUT_BYTES: int = 262_144
+    MAX_RESULT_BYTES: int = 65_536
+    MAX_TRACEBACK_BYTES: int = 32_768
+    API_TOKENS: tuple[str, ...] = ()
+
+    @property
+    def uses_redis(self) -> bool:
+        return self.REDIS_URL is not None
+
+
+# Bounds that a type cannot say: smallest value, and whether it may be equal to it.
+_POSITIVE = (
+    "LEADER_LEASE LEADER_HEARTBEAT NODE_LEASE NODE_HEARTBEAT RETENTION_DAYS MAX_DISPATCH_FAILURES"
+    " DISPATCH_BATCH MAX_BACKFILL THREADS CLAIM_BATCH POLL_INTERVAL RECONCILE_INTERVAL"
+    " SWEEP_INTERVAL PRUNE_INTERVAL CRASH_LIMIT MAX_CHAIN_DEPTH JOIN_TIMEOUT REDIS_TIMEOUT"
+    " MAX_INPUT_BYTES MAX_RESULT_BYTES MAX_TRACEBACK_BYTES OVERLAP_QUEUE_DEPTH"
+).split()
+_NOT_NEGATIVE = (
+    "SHUTDOWN_GRACE PROCESSES ORPHAN_GRACE RECYCLE_RUNS RECYCLE_MEMORY_MB"
+    " UNKNOWN_JOB_GRACE"
+).split()
+
+
+def get() -> Settings:
+    """The settings in force; raises one `InvalidSetting` that names every fault."""
+    value, faults = _read()
+    if faults:
+        raise InvalidSetting(" ".join(faults))
+    return value
+
+
+def faults() -> list[str]:
+    """Everything that is wrong with the settings, a sentence each."""
+    return list(_read()[1])
+
+
+@cache
+def _read() -> tuple[Settings, tuple[str, ...]]:
+    given = getattr(django_settings, "SYNC_SCHEDULER", {})
+    if not isinstance(given, Mapping):
+        return Settings(), ("SYNC_SCHEDULER must be a dictionary.",)
+    hints = get_type_hints(Settings)
+    found: list[str] = [
+        f"SYNC_SCHEDULER has no setting {name!r}; remove it or mend its spelling."
+        for name in given
+        if name not in hints
+    ]
+    values: dict[str, Any] = {}
+    for name, kind in hints.items():
+        try:
+            if name in given:
+                values[name] = _convert(name, given[name], kind)
+            elif PREFIX + name in environ.Env.ENVIRON:
+                values[name] = _convert(name, _from_environment(name, kind), kind)
+        except InvalidSetting as error:
+            found.append(str(error))
+    settings = Settings(**values)
+    return settings, tuple(found + _range_faults(settings))
+
+
+def _from_environment(name: str, kind: Any) -> Any:
+    env = environ.Env()
+    try:
+        if kind is bool:
+            return env.bool(PREFIX + name)
+        if kind is int:
+            return env.int(PREFIX + name)
+        if kind is float:
+            return env.float(PREFIX + name)
+        if kind == tuple[str, ...]:
+            return tuple(env.list(PREFIX + name))
+        return env.str(PREFIX + name) or None
+    except ValueError:
+        raise InvalidSetting(
+            f"The environment variable {PREFIX}{name} must be {_word(kind)}."
+        ) from None
+
+
+def _convert(name: str, value: Any, kind: Any) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind == tuple[str, ...] and isinstance(value, list | tuple):
+        if all(isinstance(item, str) for item in value):
+            return tuple(value)
+    elif kind == str | None:
+        if value is None or isinstance(value, str):
+            return value or None
+    elif isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    raise InvalidSetting(
+        f"SYNC_SCHEDULER[{name!r}] must be {_word(kind)}, not {type(value).__name__}."
+    )
+
+
+def _word(kind: Any) -> str:
+    words = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+    if kind == tuple[str, ...]:
+        return "a list of texts"
+    return words.get(kind, "a text or None")
+
+
+def _range_faults(s: Settings) -> list[str]:
+    found = [f"{name} must be larger than 0." for name in _POSITIVE if getattr(s, name) <= 0]
+    found += [f"{name} must not be negative." for name in _NOT_NEGATIVE if getattr(s, name) < 0]
+    if s.LEADER_HEARTBEAT * 2 > s.LEADER_LEASE:
+        found.append("LEADER_HEARTBEAT must be at most half of LEADER_LEASE.")
+    if s.NODE_HEARTBEAT * 2 > s.NODE_LEASE:
+        found.append("NODE_HEARTBEAT must be at most half of NODE_LEASE.")
+    if s.MISFIRE_GRACE < 3 * s.LEADER_LEASE:
+        found.append(
+            "MISFIRE_GRACE must be at least 3 times LEADER_LEASE, or a change of leader"
+            " would turn slots into misfires."
+        )
+    if s.NAMESPACE == "" or len(s.NAMESPACE) > 64 or set(s.NAMESPACE) & set("{}* \t\r\n"):
+        found.append("NAMESPACE must be 1 to 64 characters without spaces, braces or '*'.")
+    if s.DATABASE not in django_settings.DATABASES:
+        found.append(f"DATABASE names {s.DATABASE!r}, which is not in DATABASES.")
+    if s.REDIS_URL is not None and s.REDIS_URL.split("://", 1)[0] not in REDIS_SCHEMES:
+        schemes = ", ".join(f"{scheme}://" for scheme in REDIS_SCHEMES)
+        found.append(f"REDIS_URL must begin with one of {schemes}.")
+    return found
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in {"SYNC_SCHEDULER", "DATABASES"}:
+        _read.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="sync_scheduler.conf")

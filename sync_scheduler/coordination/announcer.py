@@ -1,0 +1,96 @@
+"""Pushes to Redis that nobody waits for.
+
+A submit has committed when it comes here: the caller must neither wait for Redis nor fail because
+of it. A background thread collects what many submits left behind and pushes it in one go. What
+it cannot push, the reconciler will.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from sync_scheduler.coordination import client
+from sync_scheduler.coordination.ready_queue import Ready, push
+
+logger = logging.getLogger(__name__)
+
+_CAPACITY = 100_000
+_FLUSH_SECONDS = 0.5
+
+
+class _Announcer:
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._pending: deque[Ready] = deque(maxlen=_CAPACITY)
+        self._wake = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        thread = threading.Thread(target=self._work, name="sync-scheduler-announcer", daemon=True)
+        thread.start()
+
+    def add(self, entries: Iterable[Ready]) -> None:
+        self._idle.clear()
+        self._pending.extend(entries)
+        self._wake.set()
+
+    def flush(self, seconds: float) -> bool:
+        return self._idle.wait(seconds)
+
+    def _work(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            batch = []
+            while self._pending and len(batch) < 1000:
+                batch.append(self._pending.popleft())
+            if self._pending:
+                self._wake.set()
+            self._push(batch)
+            if not self._pending:
+                self._idle.set()
+
+    def _push(self, batch: list[Ready]) -> None:
+        if not batch or client.is_broken():
+            return
+        try:
+            push(batch)
+        except client.UNREACHABLE as error:
+            client.report_broken()
+            logger.warning(
+                "Redis cannot be reached (%s); %d runs wait for the reconciler",
+                type(error).__name__,
+                len(batch),
+                extra={"event": "push_failed"},
+            )
+
+
+_lock = threading.Lock()
+_current: _Announcer | None = None
+
+
+def announce(entries: Iterable[Ready]) -> None:
+    """Hand over ids for pushing; returns at once and never raises."""
+    global _current
+    announcer = _current
+    if announcer is None or announcer.pid != os.getpid():
+        with _lock:
+            if _current is None or _current.pid != os.getpid():
+                _current = _Announcer()
+            announcer = _current
+    announcer.add(entries)
+
+
+def flush(seconds: float = _FLUSH_SECONDS) -> bool:
+    """Wait until everything handed over has been pushed or given up; False: not in time."""
+    if _current is None or _current.pid != os.getpid():
+        return True
+    return _current.flush(seconds)
+
+
+# A short script submits and ends: give the last push a moment.
+atexit.register(flush)

@@ -1,0 +1,11 @@
+-- Extend the leader's lease, or take it up again where Redis has lost it.
+-- KEYS[1]  string: the node that holds the lease
+-- ARGV[1]  the node that asks
+-- ARGV[2]  the lease in milliseconds
+-- Returns  the holder after the call: the asking node, or the one that it must yield to
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then
+  return holder
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return ARGV[1]

@@ -1,0 +1,1 @@
+"""What can run: jobs, how they are declared, and what they accept."""

@@ -1,0 +1,64 @@
+"""How long to wait before the next attempt."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Protocol
+
+from sync_scheduler.errors import InvalidJob
+
+# Beyond this exponent every factor above 1 has passed any sensible maximum; it also keeps a
+# float from overflowing on the thousandth attempt.
+_LARGEST_EXPONENT = 64
+
+
+class Backoff(Protocol):
+    def delay(self, attempt: int) -> float:
+        """Seconds to wait after this attempt (the first is 1) has failed."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    seconds: float
+
+    def delay(self, attempt: int) -> float:
+        return self.seconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential:
+    base: float
+    factor: float
+    maximum: float
+    jitter: bool
+
+    def delay(self, attempt: int) -> float:
+        exponent = min(max(attempt - 1, 0), _LARGEST_EXPONENT)
+        longest = min(self.base * self.factor**exponent, self.maximum)
+        # Full jitter: retries of many runs that failed together must not come back together.
+        return random.uniform(0, longest) if self.jitter else longest  # noqa: S311
+
+
+def fixed(seconds: float) -> Fixed:
+    """The same pause before every attempt."""
+    if seconds < 0:
+        raise InvalidJob(f"fixed({seconds}): the pause must not be negative.")
+    return Fixed(seconds=float(seconds))
+
+
+def exponential(
+    base: float = 1, factor: float = 2, maximum: float = 300, jitter: bool = True
+) -> Exponential:
+    """`base`, then `factor` times as long each time, at most `maximum` seconds.
+
+    With `jitter` the pause is a random part of that.
+    """
+    if base < 0 or maximum < 0 or factor < 1:
+        raise InvalidJob(
+            "exponential(): base and maximum must not be negative and factor must be at least 1."
+        )
+    return Exponential(
+        base=float(base), factor=float(factor), maximum=float(maximum), jitter=jitter
+    )

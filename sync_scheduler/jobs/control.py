@@ -1,0 +1,20 @@
+"""What a handler raises to decide its own end."""
+
+from __future__ import annotations
+
+
+class Retry(Exception):  # noqa: N818  # reads as a verb where it is raised
+    """Try this Run again later; counts as an attempt."""
+
+    def __init__(self, delay: float | None = None, reason: str = "") -> None:
+        super().__init__(reason or "retry")
+        self.delay = delay
+        self.reason = reason
+
+
+class Cancel(Exception):  # noqa: N818
+    """End this Run as cancelled."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "cancelled")
+        self.reason = reason

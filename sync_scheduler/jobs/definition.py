@@ -1,0 +1,260 @@
+"""Job: a function and its policy, declared with `@job`."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sync_scheduler.errors import InvalidInput, InvalidJob
+from sync_scheduler.jobs import registry
+from sync_scheduler.jobs.backoff import Backoff, exponential
+from sync_scheduler.jobs.context import JobContext, NoBacking
+from sync_scheduler.jobs.limits import RateLimit, parse_rate
+from sync_scheduler.jobs.signature import Signature
+from sync_scheduler.timing.rules import Rule
+
+if TYPE_CHECKING:
+    from sync_scheduler.models import Run
+
+PRIORITIES = range(-100, 101)
+DEFAULT_BACKOFF = exponential()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How runs of a job are treated."""
+
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 1
+    backoff: Backoff = DEFAULT_BACKOFF
+    timeout: float | None = None
+    lease: float | None = None
+    atomic: bool = False
+    concurrency: int | None = None
+    concurrency_key: str | Callable[[dict[str, Any]], str] | None = None
+    rate_limit: RateLimit | None = None
+    retention: dt.timedelta | None = None
+    sensitive: tuple[str, ...] = ()
+
+    def faults(self) -> list[str]:
+        found = []
+        if self.priority not in PRIORITIES:
+            found.append("priority must lie between -100 and 100")
+        if self.max_attempts < 1:
+            found.append("max_attempts must be at least 1")
+        if self.timeout is not None and self.timeout <= 0:
+            found.append("timeout must be larger than 0, or None")
+        if self.lease is not None and self.lease <= 0:
+            found.append("lease must be larger than 0, or None")
+        if self.concurrency is not None and self.concurrency < 1:
+            found.append("concurrency must be at least 1, or None")
+        if self.concurrency_key is not None and self.concurrency is None:
+            found.append("concurrency_key needs concurrency")
+        if not self.queue or len(self.queue) > 100 or not self.queue.isprintable():
+            found.append("queue must be 1 to 100 printable characters")
+        return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one submit asks for beyond the job's policy. None: as the job says."""
+
+    key: str | None = None
+    delay: float | dt.timedelta | None = None
+    at: dt.datetime | None = None
+    priority: int | None = None
+    queue: str | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def faults(self) -> list[str]:  # noqa: C901  # a line per option
+        found = []
+        if self.delay is not None and self.at is not None:
+            found.append("give delay or at, not both")
+        if self.at is not None and self.at.tzinfo is None:
+            found.append("at must have a time zone")
+        if self.key is not None and not 0 < len(self.key) <= 255:
+            found.append("key must be 1 to 255 characters")
+        if self.key is not None and "\0" in self.key:
+            found.append("key must not contain NUL")
+        if self.priority is not None and self.priority not in PRIORITIES:
+            found.append("priority must lie between -100 and 100")
+        if self.max_attempts is not None and self.max_attempts < 1:
+            found.append("max_attempts must be at least 1")
+        if self.timeout is not None and self.timeout <= 0:
+            found.append("timeout must be larger than 0")
+        if self.queue is not None and not 0 < len(self.queue) <= 100:
+            found.append("queue must be 1 to 100 characters")
+        return found
+
+
+class Job:
+    """A declared job. Call it to run the function here; `submit` it to run it durably."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        *,
+        name: str | None = None,
+        policy: Policy,
+        aliases: Iterable[str] = (),
+        schedule: Rule | Sequence[Rule] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, func)
+        self.func = func
+        self.name = name or f"{func.__module__}.{func.__qualname__}"
+        self.policy = policy
+        self.aliases = tuple(aliases)
+        self.is_async = inspect.iscoroutinefunction(func)
+        code = inspect.unwrap(func).__code__
+        self.where = f"{func.__module__}.{func.__qualname__} (line {code.co_firstlineno})"
+        self.signature = Signature(func, self.name)
+        rules = () if schedule is None else (schedule,) if isinstance(schedule, Rule) else schedule
+        self.schedules = tuple((rule.name or self.name, rule) for rule in rules)
+        self._check()
+
+    def _check(self) -> None:
+        faults = self.policy.faults()
+        if not 0 < len(self.name) <= 200 or not self.name.isprintable():
+            faults.append("its name must be 1 to 200 printable characters")
+        if self.is_async and self.policy.atomic:
+            faults.append(
+                "atomic=True needs a plain function, because a database transaction"
+                " cannot be held across an await"
+            )
+        names = [name for name, _ in self.schedules]
+        if len(set(names)) < len(names):
+            faults.append("each of its schedules needs its own name=")
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in self.signature.parameters)
+        for secret in self.policy.sensitive:
+            if secret not in self.signature.names and not takes_any:
+                faults.append(f"sensitive names {secret!r}, which it does not take")
+        if faults:
+            raise InvalidJob(f"Job {self.name!r}: {'; '.join(faults)}.")
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function here and now; nothing is stored."""
+        if self.signature.takes_context and not (args and isinstance(args[0], JobContext)):
+            args = (JobContext(backing=NoBacking()), *args)
+        return self.func(*args, **kwargs)
+
+    def using(
+        self,
+        *,
+        key: str | None = None,
+        delay: float | dt.timedelta | None = None,
+        at: dt.datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        max_attempts: int | None = None,
+        timeout: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Submission:
+        """The same job with other options for what is submitted through the answer."""
+        options = Options(
+            key=key,
+            delay=delay,
+            at=at,
+            priority=priority,
+            queue=queue,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            meta=meta,
+        )
+        faults = options.faults()
+        if faults:
+            raise InvalidInput(f"Job {self.name!r}: {'; '.join(faults)}.")
+        return Submission(job=self, options=options)
+
+    def submit(self, *args: Any, **kwargs: Any) -> Run:
+        """Store a Run in the caller's transaction; it starts after the commit."""
+        return Submission(job=self).submit(*args, **kwargs)
+
+    async def asubmit(self, *args: Any, **kwargs: Any) -> Run:
+        return await Submission(job=self).asubmit(*args, **kwargs)
+
+    def submit_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[Run]:
+        """Store many Runs with one statement."""
+        return Submission(job=self).submit_many(inputs)
+
+    def concurrency_value(self, stored: dict[str, Any]) -> str:
+        key = self.policy.concurrency_key
+        if key is None:
+            return ""
+        return str(key(stored)) if callable(key) else str(stored.get(key, ""))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A job and the options of a submit."""
+
+    job: Job
+    options: Options = Options()
+
+    def submit(self, *args: Any, **kwargs: Any) -> Run:
+        from sync_scheduler.intake import runs
+
+        return runs.submit(self.job, self.job.signature.encode(args, kwargs), self.options)
+
+    async def asubmit(self, *args: Any, **kwargs: Any) -> Run:
+        from sync_scheduler.intake import runs
+
+        return await runs.asubmit(self.job, self.job.signature.encode(args, kwargs), self.options)
+
+    def submit_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[Run]:
+        from sync_scheduler.intake import runs
+
+        encoded = [self.job.signature.encode((), one) for one in inputs]
+        return runs.submit_many(self.job, encoded, self.options)
+
+
+def job(
+    func: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    queue: str = "default",
+    priority: int = 0,
+    max_attempts: int = 1,
+    backoff: Backoff | None = None,
+    timeout: float | None = None,
+    lease: float | None = None,
+    atomic: bool = False,
+    concurrency: int | None = None,
+    concurrency_key: str | Callable[[dict[str, Any]], str] | None = None,
+    rate_limit: str | None = None,
+    retention: dt.timedelta | None = None,
+    aliases: Iterable[str] = (),
+    sensitive: Iterable[str] = (),
+    schedule: Rule | Sequence[Rule] | None = None,
+) -> Any:
+    """Declare a job: `@job` or `@job(max_attempts=3, ...)` above a function."""
+
+    def declare(function: Callable[..., Any]) -> Job:
+        policy = Policy(
+            queue=queue,
+            priority=priority,
+            max_attempts=max_attempts,
+            backoff=backoff or DEFAULT_BACKOFF,
+            timeout=None if timeout is None else float(timeout),
+            lease=None if lease is None else float(lease),
+            atomic=atomic,
+            concurrency=concurrency,
+            concurrency_key=concurrency_key,
+            rate_limit=None if rate_limit is None else parse_rate(rate_limit),
+            retention=retention,
+            sensitive=tuple(sensitive),
+        )
+        declared = Job(function, name=name, policy=policy, aliases=aliases, schedule=schedule)
+        registry.add(declared)
+        return declared
+
+    return declare if func is None else declare(func)

@@ -1,0 +1,257 @@
+"""From a type hint to a check, and to the way between the value and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import types
+import typing
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class Mismatch(Exception):  # noqa: N818  # never leaves this package
+    """The value does not fit; the message completes "must be ..."."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Codec:
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+ANYTHING = Codec(_same, _same)
+
+
+def codec_for(hint: Any) -> Codec:  # noqa: C901  # one branch per family of hints
+    """How values of this hint are checked, written and read."""
+    if hint is Any or isinstance(hint, typing.TypeVar):
+        return ANYTHING
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return codec_for(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments)
+    if origin is typing.Literal:
+        return _one_of(arguments)
+    if hint is None or hint is type(None):
+        return _plain("None", lambda value: value is None)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if hint in _TEXTUAL:
+        return _textual(hint, *_TEXTUAL[hint])
+    container = origin or hint
+    if container in (list, set, frozenset, Sequence) or container is tuple:
+        return _sequence(container, arguments)
+    if container in (dict, Mapping) or typing.is_typeddict(hint):
+        return _mapping(arguments[1] if len(arguments) == 2 else Any)
+    if isinstance(hint, type):
+        if issubclass(hint, enum.Enum):
+            return _enum(hint)
+        if dataclasses.is_dataclass(hint):
+            return _dataclass(hint)
+        if hasattr(hint, "model_validate") and hasattr(hint, "model_dump"):
+            return _pydantic(hint)
+    return ANYTHING
+
+
+def _plain(name: str, fits: Callable[[Any], bool]) -> Codec:
+    def encode(value: Any) -> Any:
+        if not fits(value):
+            raise Mismatch(f"{name}, not {_shown(value)}")
+        return value
+
+    return Codec(encode, _same)
+
+
+def _shown(value: Any) -> str:
+    # The value itself stays out of messages: it may be a secret.
+    return type(value).__name__
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_SCALARS: dict[Any, Codec] = {
+    str: _plain("a text", lambda v: isinstance(v, str)),
+    bool: _plain("True or False", lambda v: isinstance(v, bool)),
+    int: _plain("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
+    float: _plain("a number", _is_number),
+    object: ANYTHING,
+}
+
+
+def _date(text: str) -> dt.date:
+    return dt.date.fromisoformat(text)
+
+
+_TEXTUAL: dict[Any, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
+    dt.datetime: ("a datetime", dt.datetime.fromisoformat, lambda v: v.isoformat()),
+    dt.date: ("a date", _date, lambda v: v.isoformat()),
+    dt.time: ("a time", dt.time.fromisoformat, lambda v: v.isoformat()),
+    uuid.UUID: ("a UUID", uuid.UUID, str),
+    decimal.Decimal: ("a decimal number", decimal.Decimal, str),
+}
+
+
+def _textual(
+    kind: type, name: str, read: Callable[[str], Any], write: Callable[[Any], str]
+) -> Codec:
+    def encode(value: Any) -> str:
+        if isinstance(value, kind):
+            return write(value)
+        if isinstance(value, str):
+            try:
+                return write(read(value))
+            except (ValueError, decimal.InvalidOperation):
+                pass
+        raise Mismatch(f"{name}, not {_shown(value)}")
+
+    return Codec(encode, read)
+
+
+def _union(arguments: tuple[Any, ...]) -> Codec:
+    codecs = [codec_for(argument) for argument in arguments]
+
+    def encode(value: Any) -> Any:
+        wanted = []
+        for codec in codecs:
+            try:
+                return codec.encode(value)
+            except Mismatch as error:
+                wanted.append(str(error).split(", not ")[0])
+        raise Mismatch(f"{' or '.join(wanted)}, not {_shown(value)}")
+
+    def decode(value: Any) -> Any:
+        for codec in codecs:
+            try:
+                codec.encode(value)
+                return codec.decode(value)
+            except (Mismatch, ValueError, TypeError):
+                continue
+        return value
+
+    return Codec(encode, decode)
+
+
+def _one_of(choices: tuple[Any, ...]) -> Codec:
+    def encode(value: Any) -> Any:
+        if not any(value == choice and type(value) is type(choice) for choice in choices):
+            raise Mismatch(f"one of {', '.join(map(repr, choices))}")
+        return value
+
+    return Codec(encode, _same)
+
+
+def _sequence(container: Any, arguments: tuple[Any, ...]) -> Codec:
+    fixed = container is tuple and arguments and arguments[-1] is not Ellipsis
+    codecs = [codec_for(a) for a in arguments if a is not Ellipsis] or [ANYTHING]
+    make = container if container in (list, tuple, set, frozenset) else list
+
+    def pairs(value: Any) -> list[tuple[Codec, Any]]:
+        if fixed:
+            if len(value) != len(codecs):
+                raise Mismatch(f"a list of {len(codecs)} items, not of {len(value)}")
+            return list(zip(codecs, value, strict=True))
+        return [(codecs[0], item) for item in value]
+
+    def encode(value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise Mismatch(f"a list, not {_shown(value)}")
+        out = []
+        for i, (codec, item) in enumerate(pairs(value)):
+            try:
+                out.append(codec.encode(item))
+            except Mismatch as error:
+                raise Mismatch(f"a list whose item {i} is {error}") from None
+        return out
+
+    def decode(value: Any) -> Any:
+        return make(codec.decode(item) for codec, item in pairs(value))
+
+    return Codec(encode, decode)
+
+
+def _mapping(hint: Any) -> Codec:
+    inner = codec_for(hint)
+
+    def encode(value: Any) -> dict[Any, Any]:
+        if not isinstance(value, Mapping):
+            raise Mismatch(f"a dictionary, not {_shown(value)}")
+        out = {}
+        for key, item in value.items():
+            try:
+                out[key] = inner.encode(item)
+            except Mismatch as error:
+                raise Mismatch(f"a dictionary whose {key!r} is {error}") from None
+        return out
+
+    return Codec(encode, lambda value: {key: inner.decode(item) for key, item in value.items()})
+
+
+def _enum(kind: type[enum.Enum]) -> Codec:
+    def encode(value: Any) -> Any:
+        try:
+            return kind(value).value
+        except ValueError:
+            raise Mismatch(f"one of {', '.join(repr(m.value) for m in kind)}") from None
+
+    return Codec(encode, kind)
+
+
+def _dataclass(kind: Any) -> Codec:
+    found = typing.get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    codecs = {name: codec_for(found[name]) for name in fields}
+    required = [
+        name
+        for name, f in fields.items()
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+
+    def encode(value: Any) -> dict[str, Any]:
+        if isinstance(value, kind):
+            value = {name: getattr(value, name) for name in fields}
+        if not isinstance(value, Mapping):
+            raise Mismatch(f"a {kind.__name__}, not {_shown(value)}")
+        for name in value:
+            if name not in fields:
+                raise Mismatch(f"a {kind.__name__}, which has no field {name!r}")
+        for name in required:
+            if name not in value:
+                raise Mismatch(f"a {kind.__name__}, which needs the field {name!r}")
+        out = {}
+        for name, item in value.items():
+            try:
+                out[name] = codecs[name].encode(item)
+            except Mismatch as error:
+                raise Mismatch(f"a {kind.__name__} whose {name!r} is {error}") from None
+        return out
+
+    return Codec(
+        encode,
+        lambda value: kind(**{name: codecs[name].decode(item) for name, item in value.items()}),
+    )
+
+
+def _pydantic(kind: Any) -> Codec:
+    def encode(value: Any) -> Any:
+        try:
+            return kind.model_validate(value).model_dump(mode="json")
+        except ValueError as error:
+            first = error.errors()[0] if hasattr(error, "errors") else {"msg": "invalid"}
+            where = ".".join(str(part) for part in first.get("loc", ()))
+            raise Mismatch(
+                f"a {kind.__name__} ({where or 'value'}: {first['msg']})"
+            ) from None
+
+    return Codec(encode, kind.model_validate)
+

@@ -1,0 +1,105 @@
+"""What may be stored: JSON, bounded, the same on every database.
+
+Input is refused before anything is written. Results and error texts, which a handler has already
+earned, are cut to size and cleaned instead: completion must not depend on user text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from sync_scheduler.errors import InvalidInput
+
+MAX_DEPTH = 64
+# Larger whole numbers turn into rounded floats in some databases' JSON.
+_LARGEST_INT = 2**63 - 1
+
+Json = Any
+
+
+def normalise(value: Any, what: str, max_bytes: int) -> Json:
+    """The value as plain JSON types; `InvalidInput` says where it is not JSON."""
+    clean = _walk(value, what, 0)
+    size = len(dump(clean).encode())
+    if size > max_bytes:
+        raise InvalidInput(
+            f"{what} is {size:,} bytes as JSON; at most {max_bytes:,} are allowed."
+            " Store large data elsewhere and pass its key."
+        )
+    return clean
+
+
+def dump(value: Json) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def _walk(value: Any, where: str, depth: int) -> Json:  # noqa: C901  # one branch per JSON type
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if kind is str:
+        return _text(value, where)
+    if kind is int:
+        if -_LARGEST_INT <= value <= _LARGEST_INT:
+            return value
+        raise InvalidInput(f"{where} is beyond 64 bits; pass it as text.")
+    if kind is float:
+        if math.isfinite(value):
+            return value
+        raise InvalidInput(f"{where} is {value}, which JSON cannot hold; pass None instead.")
+    if depth >= MAX_DEPTH:
+        raise InvalidInput(f"{where} is nested deeper than {MAX_DEPTH} levels.")
+    if isinstance(value, list | tuple):
+        return [_walk(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {
+            _key(key, where): _walk(item, f"{where}[{key!r}]", depth + 1)
+            for key, item in value.items()
+        }
+    # Subclasses (str enums, numpy-like ints) are taken as the plain type that they claim to be.
+    for plain in (str, int, float):
+        if isinstance(value, plain):
+            return _walk(plain(value), where, depth)
+    raise InvalidInput(
+        f"{where} is of type {kind.__name__}, which is not JSON;"
+        " pass text, numbers, lists or dictionaries."
+    )
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise InvalidInput(f"{where} has the key {key!r}; keys must be text.")
+    return _text(key, f"a key of {where}")
+
+
+def _text(value: str, where: str) -> str:
+    if "\0" in value:
+        raise InvalidInput(f"{where} contains a NUL character, which databases cannot store.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{where} contains half of a surrogate pair; clean the text.") from None
+    return value
+
+
+def clean_text(text: str, max_bytes: int) -> str:
+    """The text in a form that every database stores; the middle goes first when it is too long."""
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    data = text.encode(errors="replace")
+    if len(data) <= max_bytes:
+        return data.decode()
+    mark = b"\n[... cut ...]\n"
+    half = max((max_bytes - len(mark)) // 2, 0)
+    return (data[:half] + mark + data[len(data) - half :]).decode(errors="ignore")
+
+
+def storable_result(value: Any, max_bytes: int) -> tuple[Json, str]:
+    """A handler's result as JSON, and a note if it could not be kept as it was."""
+    try:
+        return normalise(value, "The result", max_bytes), ""
+    except InvalidInput as error:
+        return None, f"Result not kept: {error}"
+    except Exception as error:  # noqa: BLE001  # a result's own __iter__ or __str__ may raise
+        return None, f"Result not kept: {type(error).__name__}"

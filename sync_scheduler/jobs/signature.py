@@ -1,0 +1,99 @@
+"""A handler's signature: which names it takes, of which types, and how they become JSON.
+
+Input is checked when it is submitted. What the hints name beyond JSON (dataclasses, pydantic
+models, dates, UUIDs, decimals, enums) is written as JSON and read back before the handler runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sync_scheduler.errors import InvalidInput, InvalidJob
+from sync_scheduler.jobs import hints
+
+
+class Signature:
+    """Compiled on first use: hints may name what is defined further down in the module."""
+
+    def __init__(self, func: Callable[..., Any], name: str) -> None:
+        self._func = func
+        self._name = name
+        parameters = list(inspect.signature(func).parameters.values())
+        self.takes_context = bool(parameters) and parameters[0].name == "ctx"
+        self.parameters = parameters[1:] if self.takes_context else parameters
+        self._codecs: dict[str, hints.Codec] | None = None
+        for p in self.parameters:
+            if p.kind is p.POSITIONAL_ONLY or p.kind is p.VAR_POSITIONAL:
+                raise InvalidJob(
+                    f"Job {name!r}: parameter {p.name!r} cannot be passed by name;"
+                    " input is stored by name."
+                )
+        self.names = tuple(p.name for p in self.parameters if p.kind is not p.VAR_KEYWORD)
+        self._open = any(p.kind is p.VAR_KEYWORD for p in self.parameters)
+        self._required = tuple(
+            p.name
+            for p in self.parameters
+            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+        )
+
+    @property
+    def codecs(self) -> dict[str, hints.Codec]:
+        if self._codecs is None:
+            try:
+                found = typing.get_type_hints(self._func)
+            except Exception as error:
+                raise InvalidJob(
+                    f"Job {self._name!r}: its type hints cannot be read ({error})."
+                ) from error
+            self._codecs = {
+                p.name: hints.codec_for(found.get(p.name, Any)) for p in self.parameters
+            }
+        return self._codecs
+
+    def encode(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        """The input as JSON types, checked against names and hints."""
+        values = self._by_name(args, given)
+        unknown = [name for name in values if name not in self.names]
+        if unknown and not self._open:
+            raise InvalidInput(
+                f"Job {self._name!r} takes no argument {unknown[0]!r};"
+                f" it takes {', '.join(self.names) or 'none'}."
+            )
+        missing = [name for name in self._required if name not in values]
+        if missing:
+            raise InvalidInput(f"Job {self._name!r} needs the argument {missing[0]!r}.")
+        codecs = self.codecs
+        encoded = {}
+        for name, value in values.items():
+            codec = codecs.get(name)
+            try:
+                encoded[name] = value if codec is None else codec.encode(value)
+            except hints.Mismatch as error:
+                raise InvalidInput(
+                    f"Job {self._name!r}: argument {name!r} must be {error}."
+                ) from None
+        return encoded
+
+    def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """What the handler is called with."""
+        codecs = self.codecs
+        decoded = {}
+        for name, value in stored.items():
+            codec = codecs.get(name)
+            decoded[name] = value if codec is None else codec.decode(value)
+        return decoded
+
+    def _by_name(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self.names):
+            raise InvalidInput(
+                f"Job {self._name!r} takes {len(self.names)} arguments, not {len(args)}."
+            )
+        values = dict(zip(self.names, args, strict=False))
+        for name, value in given.items():
+            if name in values:
+                raise InvalidInput(f"Job {self._name!r}: argument {name!r} is given twice.")
+            values[name] = value
+        return values

@@ -1,0 +1,49 @@
+"""Queue: a lane of ready runs that somebody paused. Gate: a limit that runs count against."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
+
+
+class Queue(Namespaced):
+    """Only queues that were paused have a row."""
+
+    name = models.CharField(max_length=100)
+    paused_at = models.DateTimeField(null=True, blank=True)
+    note = models.CharField(max_length=500, blank=True, default="")
+
+    objects: NamespacedManager[Queue] = NamespacedManager()
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name = _("queue")
+        verbose_name_plural = _("queues")
+        constraints = (
+            models.UniqueConstraint(fields=("namespace", "name"), name="one_queue_per_name"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Gate(Namespaced):
+    """Locked while runs pass through it, so that counting and claiming are one step."""
+
+    name = models.CharField(max_length=300)
+    # When the next run may start, under a rate limit (the theoretical arrival time).
+    free_at = models.DateTimeField(null=True)
+
+    objects: NamespacedManager[Gate] = NamespacedManager()
+
+    class Meta:
+        verbose_name = _("gate")
+        verbose_name_plural = _("gates")
+        constraints = (
+            models.UniqueConstraint(fields=("namespace", "name"), name="one_gate_per_name"),
+        )
+
+    def __str__(self) -> str:
+        return self.name

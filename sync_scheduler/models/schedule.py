@@ -1,0 +1,191 @@
+"""Schedule: which job, when, with what input; and how far it has come.
+
+What people decide (rule, input, policies, enabled, pause) and what the dispatcher records
+(`next_run_at`, `last_slot`, the failure counter) share a row. The second kind is written only by
+conditional updates in `store`; `save()` leaves it alone, so that a form which was opened an hour
+ago cannot rewind a schedule.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
+from sync_scheduler.timing.rules import Recurrence
+
+if TYPE_CHECKING:
+    from sync_scheduler.intake.schedules import Registration
+    from sync_scheduler.models.run import Run
+    from sync_scheduler.timing.rules import Rule
+
+RUNTIME_FIELDS = frozenset({"next_run_at", "last_slot", "failures", "retry_dispatch_at", "error"})
+
+
+class ScheduleManager(NamespacedManager["Schedule"]):
+    """The verbs that people use; they live in `intake.schedules`."""
+
+    def register(self, name: str, *, job: Any, rule: Rule, **options: Any) -> Registration:
+        """Create or update the schedule of this name; safe to repeat, from any node."""
+        from sync_scheduler.intake import schedules
+
+        return schedules.register(name, job=job, rule=rule, **options)
+
+    def add(self, name: str, *, job: Any, rule: Rule, **options: Any) -> Schedule:
+        """Create a schedule; `ScheduleExists` if the name is taken."""
+        from sync_scheduler.intake import schedules
+
+        return schedules.add(name, job=job, rule=rule, **options)
+
+    def unregister(self, name: str) -> bool:
+        """Remove the schedule; what it has dispatched goes on. False if there was none."""
+        from sync_scheduler.intake import schedules
+
+        return schedules.unregister(name)
+
+
+class Schedule(Namespaced):
+    class Kind(models.TextChoices):
+        CRON = "cron", _("cron")
+        INTERVAL = "interval", _("interval")
+        ONCE = "once", _("once")
+
+    class Misfire(models.TextChoices):
+        SKIP = "skip", _("skip what was missed")
+        CATCH_UP_ONE = "catch_up_one", _("run the newest missed slot")
+        CATCH_UP_ALL = "catch_up_all", _("run all missed slots, up to the limit")
+
+    class Overlap(models.TextChoices):
+        SKIP = "skip", _("skip while the previous run is active")
+        QUEUE = "queue", _("run as soon as the previous one ends")
+        CONCURRENT = "concurrent", _("run beside it")
+
+    class Source(models.TextChoices):
+        CODE = "code", _("code")
+        ADMIN = "admin", _("admin")
+        API = "api", _("API")
+
+    name = models.CharField(max_length=200)
+    job = models.CharField(max_length=200)
+    input = models.JSONField(default=dict, blank=True)
+    rule = models.CharField(max_length=255, editable=False, default="")
+    kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.CRON)
+    expression = models.CharField(max_length=200)
+    timezone = models.CharField(max_length=64, default="UTC")
+    anchor_at = models.DateTimeField(null=True, blank=True)
+    start_at = models.DateTimeField(null=True, blank=True)
+    end_at = models.DateTimeField(null=True, blank=True)
+    jitter_seconds = models.FloatField(default=0)
+    misfire = models.CharField(max_length=20, choices=Misfire.choices, default=Misfire.SKIP)
+    max_catch_up = models.PositiveIntegerField(default=100)
+    misfire_grace = models.FloatField(null=True, blank=True)
+    overlap = models.CharField(max_length=20, choices=Overlap.choices, default=Overlap.SKIP)
+    enabled = models.BooleanField(default=True)
+    meta = models.JSONField(default=dict, blank=True)
+    source = models.CharField(max_length=10, choices=Source.choices, default=Source.API)
+    note = models.CharField(max_length=500, blank=True, default="")
+    declared = models.JSONField(null=True, blank=True, editable=False)
+
+    paused_at = models.DateTimeField(null=True, blank=True, editable=False)
+    paused_until = models.DateTimeField(null=True, blank=True, editable=False)
+    pause_note = models.CharField(max_length=500, blank=True, default="", editable=False)
+    paused_by = models.CharField(max_length=150, blank=True, default="", editable=False)
+
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+
+    # What the dispatcher records; never written by save().
+    next_run_at = models.DateTimeField(null=True, editable=False)
+    last_slot = models.DateTimeField(null=True, editable=False)
+    failures = models.PositiveSmallIntegerField(default=0, editable=False)
+    retry_dispatch_at = models.DateTimeField(null=True, editable=False)
+    error = models.TextField(blank=True, default="", editable=False)
+
+    objects = ScheduleManager()
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
+        constraints = (
+            models.UniqueConstraint(fields=("namespace", "name"), name="one_schedule_per_name"),
+        )
+        indexes = (
+            # Exactly the dispatcher's question, in the order in which it pages.
+            models.Index(fields=("namespace", "enabled", "next_run_at", "id"), name="schedule_due"),
+        )
+        permissions = (
+            ("trigger_schedule", "Can trigger a schedule now"),
+            ("pause_schedule", "Can pause and resume a schedule"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(
+        self,
+        *args: Any,
+        update_fields: Iterable[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Store what people decide. The dispatcher's columns stay as they are in the database."""
+        if not self._state.adding:
+            wanted = set(update_fields) if update_fields is not None else _decided_fields()
+            update_fields = wanted - RUNTIME_FIELDS
+            if not update_fields:
+                return
+        super().save(*args, update_fields=update_fields, **kwargs)
+
+    @property
+    def recurrence(self) -> Recurrence:
+        return Recurrence(
+            kind=self.kind,  # type: ignore[arg-type]  # the column's choices are the same words
+            expression=self.expression,
+            timezone=self.timezone,
+            anchor=self.anchor_at,
+            start_at=self.start_at,
+            end_at=self.end_at,
+        )
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_at is not None
+
+    def trigger_now(self, key: str | None = None, **options: Any) -> Run:
+        """Submit a Run of this schedule's job with its stored input, now."""
+        from sync_scheduler.intake import schedules
+
+        return schedules.trigger(self, key=key, **options)
+
+    def pause(self, note: str = "", until: dt.datetime | None = None, by: str = "") -> None:
+        """Let slots pass without a Run, until `until` or until resumed."""
+        from sync_scheduler.intake import schedules
+
+        schedules.pause(self, note=note, until=until, by=by)
+
+    def resume(self) -> None:
+        """Go on with the next future slot; what passed meanwhile is not made up for."""
+        from sync_scheduler.intake import schedules
+
+        schedules.resume(self)
+
+    def preview(self, n: int = 10) -> list[dt.datetime]:
+        """The next `n` slots, in UTC."""
+        from sync_scheduler.intake import schedules
+
+        return schedules.preview(self, n)
+
+    def backfill(self, start: dt.datetime, end: dt.datetime, **options: Any) -> list[Run]:
+        """Submit Runs for the slots from `start` to `end` that have none."""
+        from sync_scheduler.intake import schedules
+
+        return schedules.backfill(self, start, end, **options)
+
+
+def _decided_fields() -> set[str]:
+    return {f.name for f in Schedule._meta.concrete_fields if not f.primary_key}

@@ -1,0 +1,72 @@
+"""How a Run is cancelled: at once, if it has not ended. A completion that races it loses."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+
+from django.db import transaction
+
+from sync_scheduler import lifecycle
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Attempt, Event, Run
+from sync_scheduler.store import waiting
+from sync_scheduler.store.locking import alias, connection, database_now, repeat_on_deadlock
+
+_TEXT_LIMIT = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """`was_running`: its handler must be told to stop."""
+
+    cancelled: bool
+    was_running: bool = False
+    promoted: tuple[waiting.ReadyRow, ...] = ()
+
+
+def cancel(run_id: uuid.UUID, *, reason: str, by: str) -> Cancelled:
+    return repeat_on_deadlock(lambda: _cancel(run_id, reason, by))
+
+
+def _cancel(run_id: uuid.UUID, reason: str, by: str) -> Cancelled:
+    with transaction.atomic(using=alias()):
+        query = Run.objects.filter(id=run_id)
+        if connection().features.has_select_for_update:
+            query = query.select_for_update()
+        run = query.first()
+        if run is None or run.status not in lifecycle.ACTIVE:
+            return Cancelled(cancelled=False)
+        now = database_now()
+        was_running = run.status == State.RUNNING
+        Run.objects.filter(id=run_id, status=run.status, token=run.token).update(
+            status=State.CANCELLED,
+            finished_at=now,
+            reason=(reason or "cancelled")[:_TEXT_LIMIT],
+            waiting_for=None,
+        )
+        if was_running:
+            Attempt.objects.using(alias()).create(
+                run_id=run_id,
+                number=run.attempt,
+                node=run.node,
+                started_at=run.started_at or now,
+                finished_at=now,
+                outcome=Attempt.Outcome.CANCELLED,
+                error=reason,
+            )
+        Event.objects.using(alias()).create(
+            run_id=run_id,
+            at=now,
+            kind="cancelled",
+            node=run.node if was_running else "",
+            attempt=run.attempt,
+            data={"reason": reason, "by": by},
+        )
+        promoted: list[waiting.ReadyRow] = []
+        if was_running:
+            promoted = waiting.promote(
+                guards=[] if run.guard is None else [run.guard],
+                gates=[] if run.gate is None else [run.gate],
+            )
+        return Cancelled(cancelled=True, was_running=was_running, promoted=tuple(promoted))

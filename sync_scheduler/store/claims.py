@@ -1,0 +1,209 @@
+"""How a ready Run becomes somebody's: picked, then claimed by one conditional write.
+
+The attempt number grows here, so that a Run which kills its worker has been counted. The token
+grows with every claim and is never given back; every later write of this attempt names it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from sync_scheduler import conf, lifecycle
+from sync_scheduler.models import Run
+from sync_scheduler.store.locking import (
+    DatabaseNow,
+    alias,
+    connection,
+    locked,
+    repeat_on_deadlock,
+    speaks_arrays,
+)
+
+FACTS = (
+    "id",
+    "job",
+    "input",
+    "attempt",
+    "token",
+    "crashes",
+    "suspect",
+    "max_attempts",
+    "timeout_seconds",
+    "slot",
+    "trigger",
+    "schedule_id",
+    "schedule_name",
+    "guard",
+    "gate",
+    "depth",
+    "queue",
+    "priority",
+    "run_at",
+    "submitted_at",
+    "started_at",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """A Run that is this node's until its lease ends; field order is that of `FACTS`."""
+
+    id: uuid.UUID
+    job: str
+    input: dict[str, Any]
+    attempt: int
+    token: int
+    crashes: int
+    suspect: bool
+    max_attempts: int
+    timeout_seconds: float | None
+    slot: dt.datetime | None
+    trigger: str
+    schedule_id: int | None
+    schedule_name: str
+    guard: int | None
+    gate: str | None
+    depth: int
+    queue: str
+    priority: int
+    run_at: dt.datetime
+    submitted_at: dt.datetime
+    started_at: dt.datetime
+
+    @property
+    def tries(self) -> int:
+        """How often the handler itself has had its chance, this one included."""
+        return self.attempt - self.crashes
+
+
+def pick(queues: Sequence[str], jobs: Collection[str], count: int) -> list[uuid.UUID]:
+    """Ids that are ready in the database, best first; the way without Redis."""
+    ready = Run.objects.filter(
+        status=lifecycle.State.SUBMITTED,
+        waiting_for__isnull=True,
+        run_at__lte=DatabaseNow(),
+        job__in=list(jobs),
+    )
+    if queues:
+        ready = ready.filter(queue__in=list(queues))
+    return list(ready.order_by("-priority", "run_at", "id").values_list("id", flat=True)[:count])
+
+
+def claim(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
+    """Make these Runs this node's, as far as they are still to be had and known here.
+
+    Runs that must not overlap with a running one are left alone; so is all but the first of
+    those among themselves. Runs that count against a limit pass through `store.gates` instead.
+    """
+    if not ids:
+        return []
+    try:
+        found = repeat_on_deadlock(lambda: _claim(ids, node, jobs))
+    except IntegrityError:
+        # Another node started a run of the same schedule between our look and our write.
+        found = []
+        for one in ids:
+            try:
+                found += repeat_on_deadlock(lambda one=one: _claim([one], node, jobs))  # type: ignore[misc]
+            except IntegrityError:
+                continue
+    order = {run_id: i for i, run_id in enumerate(ids)}
+    return sorted(found, key=lambda claimed: order[claimed.id])
+
+
+def _claim(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
+    if speaks_arrays():
+        return _claim_arrays(ids, node, jobs)
+    return _claim_portably(ids, node, jobs)
+
+
+_CLAIM_SQL = f"""
+WITH picked AS MATERIALIZED (
+  SELECT id, guard FROM sync_scheduler_run
+  WHERE id = ANY(%(ids)s::uuid[]) AND status = 'submitted' AND waiting_for IS NULL
+    AND gate IS NULL AND job = ANY(%(jobs)s) AND namespace = %(namespace)s AND run_at <= CLOCK_TIMESTAMP()
+  ORDER BY id FOR UPDATE SKIP LOCKED
+), free AS (
+  SELECT id FROM picked WHERE guard IS NULL
+  UNION ALL
+  (SELECT DISTINCT ON (guard) id FROM picked WHERE guard IS NOT NULL AND NOT EXISTS (
+     SELECT 1 FROM sync_scheduler_run busy
+     WHERE busy.guard = picked.guard AND busy.status = 'running')
+   ORDER BY guard, id)
+)
+UPDATE sync_scheduler_run r
+SET status = 'running', attempt = attempt + 1, token = token + 1, node = %(node)s,
+    started_at = CLOCK_TIMESTAMP()
+FROM free WHERE r.id = free.id
+RETURNING {", ".join(f"r.{name}" for name in FACTS)}
+"""  # noqa: S608  # nothing but column names is put into the text
+
+
+def _claim_arrays(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
+    with connection().cursor() as cursor:
+        cursor.execute(
+            _CLAIM_SQL,
+            {
+                "ids": list(ids),
+                "jobs": list(jobs),
+                "node": node,
+                "namespace": conf.get().NAMESPACE,
+            },
+        )
+        return [Claim(*_parsed(row)) for row in cursor.fetchall()]
+
+
+def _parsed(row: Sequence[Any]) -> list[Any]:
+    # Django switches off the driver's own reading of JSON.
+    values = list(row)
+    values[2] = Run._meta.get_field("input").from_db_value(values[2], None, connection())
+    return values
+
+
+def _claim_portably(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
+    with transaction.atomic(using=alias()):
+        ready = Run.objects.filter(
+            id__in=list(ids),
+            status=lifecycle.State.SUBMITTED,
+            waiting_for__isnull=True,
+            gate__isnull=True,
+            job__in=list(jobs),
+            run_at__lte=DatabaseNow(),
+        ).order_by("id")
+        rows = list(locked(ready).values_list("id", "guard"))
+        guards = {guard for _, guard in rows if guard is not None}
+        busy = set(
+            Run.objects.filter(guard__in=guards, status=lifecycle.State.RUNNING).values_list(
+                "guard", flat=True
+            )
+        )
+        free = []
+        for run_id, guard in rows:
+            if guard is not None:
+                if guard in busy:
+                    continue
+                busy.add(guard)
+            free.append(run_id)
+        if not free:
+            return []
+        return take(free, node)
+
+
+def take(ids: Sequence[uuid.UUID], node: str) -> list[Claim]:
+    """The write itself, for rows that the caller has locked and found free."""
+    Run.objects.filter(id__in=list(ids), status=lifecycle.State.SUBMITTED).update(
+        status=lifecycle.State.RUNNING,
+        attempt=F("attempt") + 1,
+        token=F("token") + 1,
+        node=node,
+        started_at=DatabaseNow(),
+    )
+    claimed = Run.objects.filter(id__in=list(ids)).order_by("id").values_list(*FACTS)
+    return [Claim(*row) for row in claimed]

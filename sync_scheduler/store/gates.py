@@ -1,0 +1,132 @@
+"""Limits across the cluster: how many of a job (or of a key) run at once, and how often.
+
+A gate's row is locked while runs pass through it, so that counting and claiming are one step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from django.db import transaction
+
+from sync_scheduler import conf
+from sync_scheduler.jobs.limits import RateLimit
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Gate, Run
+from sync_scheduler.store.claims import Claim, take
+from sync_scheduler.store.locking import alias, connection, database_now
+from sync_scheduler.store.waiting import gate_name
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    concurrency: int | None
+    rate: RateLimit | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    claims: tuple[Claim, ...]
+    delayed: tuple[tuple[uuid.UUID, dt.datetime], ...]
+
+
+def claim_through_gates(
+    ids: Sequence[uuid.UUID], node: str, limits: Mapping[str, Limit]
+) -> Passed:
+    """Claim those of these Runs that their limits let through; the others wait or are put off.
+
+    `limits` is by job name. Runs of jobs that are not in it are left alone.
+    """
+    rows = (
+        Run.objects.filter(
+            id__in=list(ids),
+            status=State.SUBMITTED,
+            waiting_for__isnull=True,
+            gate__isnull=False,
+            job__in=list(limits),
+        )
+        .order_by("-priority", "run_at", "id")
+        .values_list("id", "job", "gate", "guard")
+    )
+    by_gate: dict[str, list[tuple[uuid.UUID, str, int | None]]] = defaultdict(list)
+    for run_id, job, gate, guard in rows:
+        by_gate[str(gate)].append((run_id, job, guard))
+    claims: list[Claim] = []
+    delayed: list[tuple[uuid.UUID, dt.datetime]] = []
+    for gate in sorted(by_gate):
+        with transaction.atomic(using=alias()):
+            passed = _through(gate, by_gate[gate], node, limits)
+        claims += passed.claims
+        delayed += passed.delayed
+    return Passed(claims=tuple(claims), delayed=tuple(delayed))
+
+
+def _through(
+    name: str,
+    runs: Sequence[tuple[uuid.UUID, str, int | None]],
+    node: str,
+    limits: Mapping[str, Limit],
+) -> Passed:
+    gate = _locked_gate(name)
+    limit = limits[runs[0][1]]
+    now = database_now()
+    going: list[uuid.UUID] = []
+    staying: list[uuid.UUID] = []
+    delayed: list[tuple[uuid.UUID, dt.datetime]] = []
+    room = len(runs)
+    if limit.concurrency is not None:
+        room = limit.concurrency - Run.objects.filter(gate=name, status=State.RUNNING).count()
+    busy = set(
+        Run.objects.filter(
+            guard__in=[guard for *_, guard in runs if guard is not None], status=State.RUNNING
+        ).values_list("guard", flat=True)
+    )
+    free_at = gate.free_at or now
+    for run_id, _, guard in runs:
+        if guard is not None and guard in busy:
+            continue  # parked behind its guard by the caller
+        if len(going) >= room:
+            staying.append(run_id)
+        elif limit.rate is not None and not _may_start(limit.rate, free_at, now):
+            delayed.append((run_id, _start_of(limit.rate, free_at)))
+        else:
+            going.append(run_id)
+            if guard is not None:
+                busy.add(guard)
+            if limit.rate is not None:
+                spacing = dt.timedelta(seconds=limit.rate.spacing_seconds)
+                free_at = max(free_at, now) + spacing
+    Run.objects.filter(id__in=staying, status=State.SUBMITTED).update(waiting_for=gate_name(name))
+    for run_id, start in delayed:
+        Run.objects.filter(id=run_id, status=State.SUBMITTED).update(run_at=start)
+    if going and limit.rate is not None:
+        Gate.objects.filter(pk=gate.pk).update(free_at=free_at)
+    claims = take(going, node) if going else []
+    return Passed(claims=tuple(claims), delayed=tuple(delayed))
+
+
+def _may_start(rate: RateLimit, free_at: dt.datetime, now: dt.datetime) -> bool:
+    return _start_of(rate, free_at) <= now
+
+
+def _start_of(rate: RateLimit, free_at: dt.datetime) -> dt.datetime:
+    """When the next start fits: a whole allowance may be used in a burst, then it refills."""
+    burst = dt.timedelta(seconds=rate.seconds - rate.spacing_seconds)
+    return free_at - burst
+
+
+def _locked_gate(name: str) -> Gate:
+    gates = Gate.objects.all()
+    if connection().features.has_select_for_update:
+        gates = gates.select_for_update()
+    gate = gates.filter(name=name).first()
+    if gate is None:
+        Gate.objects.bulk_create(
+            [Gate(namespace=conf.get().NAMESPACE, name=name)], ignore_conflicts=True
+        )
+        gate = gates.get(name=name)
+    return gate

@@ -1,0 +1,193 @@
+"""How an attempt ends: one conditional write for a whole batch of endings.
+
+Each ending names the Run, the status `running` and the token that its claim was given. Whatever
+no longer matches is not written: a zombie, a second completion and a completion that lost against
+a cancel are all refused by the same rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from sync_scheduler import clock, lifecycle
+from sync_scheduler.jobs import payload
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Attempt, DeadLetter, Run
+from sync_scheduler.store import waiting
+from sync_scheduler.store.claims import Claim
+from sync_scheduler.store.locking import alias, connection, repeat_on_deadlock, speaks_arrays
+
+_TEXT_LIMIT = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What becomes of a claimed Run. `status` submitted means: once more, at `run_at`."""
+
+    claim: Claim
+    node: str
+    status: State
+    outcome: str
+    started_at: dt.datetime
+    finished_at: dt.datetime
+    result: Any = None
+    error: str = ""
+    traceback: str = ""
+    reason: str = ""
+    run_at: dt.datetime | None = None
+    refund: bool = False
+    crash: bool = False
+    suspect: bool = False
+
+    @property
+    def needs_more(self) -> bool:
+        """Whether other rows must change in the same transaction."""
+        claim = self.claim
+        return (
+            claim.guard is not None or claim.gate is not None or self.status in lifecycle.FAILURES
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    accepted: frozenset[uuid.UUID]
+    promoted: tuple[waiting.ReadyRow, ...] = ()
+
+
+def record(endings: Sequence[Ending]) -> Recorded:
+    """Write all endings that are still ours to write; says which were."""
+    if not endings:
+        return Recorded(accepted=frozenset())
+    if not any(ending.needs_more for ending in endings) and speaks_arrays():
+        return Recorded(accepted=repeat_on_deadlock(lambda: _write(endings)))
+
+    def together() -> Recorded:
+        with transaction.atomic(using=alias()):
+            accepted = _write(endings)
+            mine = [ending for ending in endings if ending.claim.id in accepted]
+            _bury(mine)
+            promoted = waiting.promote(
+                guards=[e.claim.guard for e in mine if e.claim.guard is not None],
+                gates=[e.claim.gate for e in mine if e.claim.gate is not None],
+            )
+            return Recorded(accepted=accepted, promoted=tuple(promoted))
+
+    return repeat_on_deadlock(together)
+
+
+def _write(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
+    return _write_arrays(endings) if speaks_arrays() else _write_portably(endings)
+
+
+_END_SQL = """
+WITH o AS (
+  SELECT * FROM UNNEST(
+    %s::uuid[], %s::int[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::text[],
+    %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::bool[]
+  ) AS o(id, token, status, outcome, started_at, finished_at, result,
+         error, traceback, reason, run_at, refund, crash, suspect)
+), ended AS (
+  UPDATE sync_scheduler_run r
+  SET status = o.status, started_at = o.started_at,
+      finished_at = CASE WHEN o.status <> 'submitted' THEN o.finished_at END,
+      result = o.result::jsonb, error = o.error, reason = o.reason,
+      run_at = COALESCE(o.run_at, r.run_at),
+      attempt = r.attempt - o.refund, crashes = r.crashes + o.crash, suspect = o.suspect
+  FROM o
+  WHERE r.id = o.id AND r.status = 'running' AND r.token = o.token
+  RETURNING r.id, r.node, r.attempt + o.refund AS number, o.started_at, o.finished_at, o.outcome,
+            o.error, o.traceback, o.run_at
+)
+INSERT INTO sync_scheduler_attempt
+  (run_id, number, node, started_at, finished_at, outcome, error, traceback, retry_at)
+SELECT id, number, node, started_at, finished_at, outcome, error, traceback, run_at FROM ended
+RETURNING run_id
+"""
+
+
+def _write_arrays(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
+    columns: list[list[Any]] = [
+        [e.claim.id for e in endings],
+        [e.claim.token for e in endings],
+        [e.status.value for e in endings],
+        [e.outcome for e in endings],
+        [e.started_at for e in endings],
+        [e.finished_at for e in endings],
+        [None if e.result is None else payload.dump(e.result) for e in endings],
+        [e.error for e in endings],
+        [e.traceback for e in endings],
+        [e.reason[:_TEXT_LIMIT] for e in endings],
+        [e.run_at for e in endings],
+        [int(e.refund) for e in endings],
+        [int(e.crash) for e in endings],
+        [e.suspect for e in endings],
+    ]
+    with connection().cursor() as cursor:
+        cursor.execute(_END_SQL, columns)
+        return frozenset(row[0] for row in cursor.fetchall())
+
+
+def _write_portably(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
+    accepted = []
+    with transaction.atomic(using=alias()):
+        # In id order, so that two nodes never wait for each other's rows.
+        for ending in sorted(endings, key=lambda e: e.claim.id):
+            changed = Run.objects.filter(
+                id=ending.claim.id, status=State.RUNNING, token=ending.claim.token
+            ).update(
+                status=ending.status,
+                started_at=ending.started_at,
+                finished_at=None if ending.status is State.SUBMITTED else ending.finished_at,
+                result=ending.result,
+                error=ending.error,
+                reason=ending.reason[:_TEXT_LIMIT],
+                attempt=F("attempt") - int(ending.refund),
+                crashes=F("crashes") + int(ending.crash),
+                suspect=ending.suspect,
+                **({} if ending.run_at is None else {"run_at": ending.run_at}),
+            )
+            if changed:
+                accepted.append(ending)
+        Attempt.objects.using(alias()).bulk_create(
+            Attempt(
+                run_id=e.claim.id,
+                number=e.claim.attempt,
+                node=e.node,
+                started_at=e.started_at,
+                finished_at=e.finished_at,
+                outcome=e.outcome,
+                error=e.error,
+                traceback=e.traceback,
+                retry_at=e.run_at,
+            )
+            for e in accepted
+        )
+    return frozenset(e.claim.id for e in accepted)
+
+
+def _bury(endings: Sequence[Ending]) -> None:
+    """Runs that ended in failure are kept where people look for them."""
+    DeadLetter.objects.bulk_create(
+        DeadLetter(
+            kind=DeadLetter.Kind.RUN,
+            run_id=e.claim.id,
+            schedule_id=e.claim.schedule_id,
+            schedule_name=e.claim.schedule_name,
+            job=e.claim.job,
+            slot=e.claim.slot,
+            reason=(e.reason or e.error.strip().splitlines()[-1] if e.error else e.reason)[
+                :_TEXT_LIMIT
+            ],
+            error=e.error,
+            created_at=clock.now(),
+        )
+        for e in endings
+        if e.status in lifecycle.FAILURES
+    )

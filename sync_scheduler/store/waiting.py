@@ -1,0 +1,102 @@
+"""Ready Runs that wait: for the run before them (guard) or for a limit to have room (gate).
+
+While it waits, a Run names what it waits for and is out of the ready index, so that it costs
+nothing and hides nobody. It is promoted inside the transaction that ends what it waited for; the
+reconciler's `release_free` stands behind that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Run
+from sync_scheduler.store.locking import alias, connection, locked
+
+_FACTS = ("id", "queue", "priority", "run_at")
+_SWEEP_LIMIT = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadyRow:
+    id: uuid.UUID
+    queue: str
+    priority: int
+    run_at: dt.datetime
+
+
+def guard_name(guard: int) -> str:
+    return f"guard:{guard}"
+
+
+def gate_name(gate: str) -> str:
+    return f"gate:{gate}"
+
+
+def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
+    """Let these Runs wait, as far as a run of their schedule is running right now.
+
+    The running row is locked while we write: either its completion comes first and we find
+    nothing to wait for, or it comes after us and finds the waiting Run.
+    """
+    parked = 0
+    with transaction.atomic(using=alias()):
+        rows = Run.objects.filter(id__in=list(ids), guard__isnull=False).values_list("id", "guard")
+        for run_id, guard in rows:
+            running = Run.objects.filter(guard=guard, status=State.RUNNING)
+            if connection().features.has_select_for_update:
+                running = running.select_for_update()
+            if running.values_list("id", flat=True).first() is None:
+                continue
+            parked += Run.objects.filter(
+                id=run_id, status=State.SUBMITTED, waiting_for__isnull=True
+            ).update(waiting_for=guard_name(guard))
+    return parked
+
+
+def promote(*, guards: Sequence[int], gates: Sequence[str]) -> list[ReadyRow]:
+    """Let the next one of each go. Call inside the transaction that made room."""
+    wanted = Counter([guard_name(g) for g in guards] + [gate_name(g) for g in gates])
+    promoted: list[ReadyRow] = []
+    for name, count in sorted(wanted.items()):
+        promoted += _release(name, count)
+    return promoted
+
+
+def release_free() -> list[ReadyRow]:
+    """Let go whatever waits for a guard that nothing holds, and one Run per gate.
+
+    A gate's limit is known to the job's code, not to the row: a Run let go too early is parked
+    again at its claim.
+    """
+    busy = Run.objects.filter(guard=OuterRef("guard"), status=State.RUNNING)
+    names = (
+        Run.objects.filter(waiting_for__isnull=False, status=State.SUBMITTED)
+        .exclude(Exists(busy), guard__isnull=False)
+        .order_by()
+        .values_list("waiting_for", flat=True)
+        .distinct()[:_SWEEP_LIMIT]
+    )
+    released: list[ReadyRow] = []
+    for name in list(names):
+        with transaction.atomic(using=alias()):
+            released += _release(str(name), 1)
+    return released
+
+
+def _release(name: str, count: int) -> list[ReadyRow]:
+    waiting = Run.objects.filter(waiting_for=name, status=State.SUBMITTED)
+    query = locked(waiting.order_by("-priority", "run_at", "id"))
+    rows = [ReadyRow(*row) for row in query.values_list(*_FACTS)[:count]]
+    if rows:
+        Run.objects.filter(id__in=[row.id for row in rows], waiting_for=name).update(
+            waiting_for=None
+        )
+    return rows
