@@ -7,6 +7,7 @@ import zoneinfo
 from dataclasses import dataclass
 
 from sync_scheduler.timing.cron import catches_up, pattern_of
+from sync_scheduler.timing.expression import MONTHS, WEEKDAYS
 from sync_scheduler.timing.pattern import Pattern
 from sync_scheduler.timing.rules import Recurrence
 from sync_scheduler.timing.zones import DAY, instant_of, seconds_of, stretch_at
@@ -127,8 +128,10 @@ def _reading(wall: dt.datetime) -> int:
 
 
 def _day(reading: int) -> str:
+    # Not by strftime, which speaks whatever language the process was set to.
     day = instant_of(reading)
-    return f"{day:%a} {day.day} {day:%b %Y}"
+    weekday, month = WEEKDAYS[day.isoweekday() % 7], MONTHS[day.month - 1]
+    return f"{weekday.title()} {day.day} {month.title()} {day.year}"
 
 
 def _clock_at(reading: int) -> str:

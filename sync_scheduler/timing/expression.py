@@ -23,8 +23,8 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 _NEAREST = re.compile(r"(?:(\d{1,2})w|w(\d{1,2})|(lw))")
 _LAST_WEEKDAY = re.compile(r"(?:l([0-9a-z]+)|([0-9a-z]+)l)")
@@ -45,7 +45,7 @@ class Field:
     @property
     def size(self) -> int:
         # Sunday is both 0 and 7, so the week's bounds count one day twice.
-        return 7 if self.names is _WEEKDAYS else self.high - self.low + 1
+        return 7 if self.names is WEEKDAYS else self.high - self.low + 1
 
     @property
     def bounds(self) -> str:
@@ -56,8 +56,8 @@ class Field:
 MINUTE = Field(name="minute", low=0, high=59)
 HOUR = Field(name="hour", low=0, high=23)
 DAY_OF_MONTH = Field(name="day of month", low=1, high=31)
-MONTH = Field(name="month", low=1, high=12, names=_MONTHS, first_name=1)
-DAY_OF_WEEK = Field(name="day of week", low=0, high=7, names=_WEEKDAYS)
+MONTH = Field(name="month", low=1, high=12, names=MONTHS, first_name=1)
+DAY_OF_WEEK = Field(name="day of week", low=0, high=7, names=WEEKDAYS)
 SECOND = Field(name="second", low=0, high=59)
 FIELDS = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK, SECOND)
 
@@ -172,14 +172,14 @@ def _part(field: Field, part: str) -> str:
         if nth is not None:
             return _nth(nth[1], nth[2])
         last = _LAST_WEEKDAY.fullmatch(part)
-        if last is not None and part not in _WEEKDAYS:
+        if last is not None and part not in WEEKDAYS:
             return f"l{_number(field, last[1] or last[2]) % 7}"
     base, slash, step_text = part.partition("/")
     step = _step(field, step_text) if slash else 1
     if base == "*":
         return f"*/{step}" if slash else base
     low_text, dash, high_text = base.partition("-")
-    low = _number(field, low_text)
+    low = _number(field, low_text or base)
     if not dash:
         return f"{low}/{step}" if slash else str(low)
     high = field.high if field is DAY_OF_MONTH and high_text == "l" else _number(field, high_text)

@@ -157,11 +157,8 @@ class Rule:
 
     def recurrence(self, *, default_timezone: str, anchor: dt.datetime) -> Recurrence:
         """The rule made complete; `anchor` is what an interval without a start counts from."""
-        if self.kind == "interval" and self.anchor is None:
-            # Whole seconds: nobody wants to read that something runs at 08:00:00.483920.
-            own = anchor.replace(microsecond=0)
-        else:
-            own = self.anchor
+        # Whole seconds: nobody wants to read that something runs at 08:00:00.483920.
+        own = self.anchor or anchor.replace(microsecond=0)
         return Recurrence(
             kind=self.kind,
             expression=self.expression,
@@ -211,9 +208,7 @@ def every(
     zone = _zone_name(tz)
     said = _said(options, zone)
     anchor = _utc("start", start, zone) or said.get("start_at")
-    said.setdefault("start_at", anchor)
-    if said["start_at"] is None:
-        said["start_at"] = anchor
+    said["start_at"] = said.get("start_at") or anchor
     return Rule(
         kind="interval", expression=interval.text_of(period), timezone=zone, anchor=anchor, **said
     )
