@@ -11,20 +11,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import redis
 
 from tests.services import mariadb_server, postgres_server, redis_server
-from tests.services.server import Server, Unavailable
+from tests.services.server import Server, Unavailable, at_exit
 
 # Returned when the machine has no such database server; `make test` then says so and goes on.
 EXIT_UNAVAILABLE = 77
 
-# What the run's own database lives in: a server, or a folder for SQLite's file.
+# The server that the run's own database lives in, if it is not a file.
 _of_the_run: dict[str, Server] = {}
-_folders: list[Path] = []
 # Servers that fixtures asked for in vain, with the reason.
 _missing: dict[str, str] = {}
 
@@ -53,7 +53,7 @@ def pytest_load_initial_conftests() -> Generator[None, None, None]:
 def _database_url(kind: str) -> str:
     if kind == "sqlite":
         folder = Path(tempfile.mkdtemp(prefix="ss-sqlite-"))
-        _folders.append(folder)
+        at_exit(partial(shutil.rmtree, folder, ignore_errors=True))
         return f"sqlite:///{folder / 'tests.sqlite3'}"
     if kind == "postgres":
         server = _of_the_run[kind] = postgres_server.start()
@@ -68,8 +68,6 @@ def _database_url(kind: str) -> str:
 def pytest_unconfigure() -> None:
     for server in _of_the_run.values():
         server.close()
-    for folder in _folders:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_report_header() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -32,6 +33,17 @@ class StartFailed(Exception):
     """The server is installed but did not come up; the message carries the end of its log."""
 
 
+def at_exit(tidy: Callable[[], None]) -> None:
+    """Tidy up when this process ends, and not when a child that a test forked does."""
+    owner = os.getpid()
+
+    def tidy_own() -> None:
+        if os.getpid() == owner:
+            tidy()
+
+    atexit.register(tidy_own)
+
+
 def wait_until(
     condition: Callable[[], bool], *, seconds: float, what: str, every: float = 0.02
 ) -> None:
@@ -57,6 +69,7 @@ class Server:
     account: Account | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _is_tidied: bool = field(default=False, repr=False)
 
     @property
     def pid(self) -> int:
@@ -76,7 +89,9 @@ class Server:
         """Start the process and return when it answers."""
         if self.is_running:
             raise RuntimeError(f"{self.name} is running already")
-        atexit.register(self.close)
+        if not self._is_tidied:
+            at_exit(self.close)
+            self._is_tidied = True
         account = f"{self.account.uid}:{self.account.gid}" if self.account else "-"
         command = [sys.executable, "-I", str(LAUNCH), str(int(self.stop_signal)), account]
         with self.log.open("ab") as log:
@@ -147,7 +162,6 @@ class Server:
     def close(self) -> None:
         """End it and remove everything it stored."""
         self.stop()
-        atexit.unregister(self.close)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _family(self) -> list[psutil.Process]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,17 +155,21 @@ def test_servers_end_when_the_test_run_is_killed(tmp_path: Path) -> None:
     script = (
         "import pathlib, signal, sys\n"
         "from tests.services import redis_server\n"
-        "pathlib.Path(sys.argv[1]).write_text(str(redis_server.start().port))\n"
+        "server = redis_server.start()\n"
+        "pathlib.Path(sys.argv[1]).write_text(f'{server.port} {server.folder}\\n')\n"
         "signal.pause()\n"
     )
-    note = tmp_path / "port"
+    note = tmp_path / "server"
     run = subprocess.Popen([sys.executable, "-c", script, str(note)])
     try:
-        wait_until(lambda: note.exists() and note.read_text() != "", seconds=30, what="it is up")
+        wait_until(
+            lambda: note.exists() and note.read_text().endswith("\n"), seconds=30, what="it is up"
+        )
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait()
-    orphan = redis.Redis(port=int(note.read_text()), retry=Retry(NoBackoff(), 0))
+    port, folder = note.read_text().split()
+    orphan = redis.Redis(port=int(port), retry=Retry(NoBackoff(), 0))
 
     def is_gone() -> bool:
         try:
@@ -174,6 +179,7 @@ def test_servers_end_when_the_test_run_is_killed(tmp_path: Path) -> None:
         return False
 
     wait_until(is_gone, seconds=10, what="the orphan has ended")
+    shutil.rmtree(folder)
 
 
 def refuse() -> NoReturn:

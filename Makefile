@@ -1,0 +1,103 @@
+# `make test` needs make and python3 (3.11 or newer); all else goes into .venv, nothing needs root.
+# PYTHON=python3.12 chooses another interpreter. CI=true turns a missing server into a failure.
+
+PYTHON ?= python3
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
+
+# What `pip install` has been run for; done again only when pyproject.toml has changed.
+VENV_MADE    := $(VENV)/.made
+RUNTIME_MADE := $(VENV)/.made-runtime
+DEV_MADE     := $(VENV)/.made-dev
+DOCS_MADE    := $(VENV)/.made-docs
+
+# The suites whose promises depend on the database run on all three.
+MATRIX := $(wildcard tests/integration tests/concurrency tests/acceptance)
+# With development mode on, Python shows what it hides by default, such as files left open.
+PYTEST := PYTHONDEVMODE=1 $(PY) -m pytest --quiet
+UNAVAILABLE := 77
+
+.NOTPARALLEL:
+.PHONY: help demo test test-sqlite test-postgres test-mysql lint format types layers docs clean
+
+help: ## Show what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME_MADE) ## See it work: a small shop with its admin, in the browser
+	@$(PY) example_project/demo.py
+
+test: $(DEV_MADE) ## Everything that must be green: tests on three databases, lint, types, layers
+	@$(MAKE) --no-print-directory --keep-going \
+		test-sqlite test-postgres test-mysql lint types layers \
+		&& echo "All green." || { echo "Not green: see above." >&2; exit 1; }
+
+test-sqlite: $(DEV_MADE) ## The whole suite, on SQLite
+	@echo "== tests on SQLite"
+	@TEST_DATABASE=sqlite $(PYTEST) tests
+
+test-postgres: $(DEV_MADE) ## What depends on the database, on PostgreSQL
+	@echo "== tests on PostgreSQL"
+	@TEST_DATABASE=postgres $(PYTEST) $(MATRIX) || $(call unless_unavailable,PostgreSQL)
+
+test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
+	@echo "== tests on MariaDB"
+	@TEST_DATABASE=mysql $(PYTEST) $(MATRIX) || $(call unless_unavailable,MariaDB)
+
+# Only the exit code that stands for "this machine has no such server" is forgiven, never in CI
+# (where pytest does not return it), and never quietly.
+define unless_unavailable
+{ code=$$?; [ $$code -eq $(UNAVAILABLE) ] || exit $$code; \
+echo "!! NOT TESTED on $(1): this machine cannot provide it (the reason is above)." >&2; }
+endef
+
+lint: $(DEV_MADE) ## Style, by ruff
+	@echo "== lint"
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/ruff format --quiet --check . || { echo "make format mends this" >&2; exit 1; }
+
+format: $(DEV_MADE) ## Mend the style
+	@$(VENV)/bin/ruff check --quiet --fix . ; $(VENV)/bin/ruff format --quiet .
+
+types: $(DEV_MADE) ## Types, by mypy
+	@echo "== types"
+	@$(VENV)/bin/mypy
+
+layers: $(DEV_MADE) ## Who may import whom, by import-linter
+	@echo "== layers"
+	@$(VENV)/bin/lint-imports --no-logo
+
+docs: $(DOCS_MADE) ## The documentation, into docs/_build/html
+	@$(VENV)/bin/sphinx-build -q -W -n -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+clean: ## Remove what the tools left behind (.venv stays)
+	@rm -rf build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+		.hypothesis .coverage htmlcov .tox *.egg-info
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(VENV_MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) must be Python 3.11 or newer; say PYTHON=... to choose one." >&2; exit 1; }
+	@echo "Creating $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) \
+		|| { echo "$(PYTHON) -m venv failed; Debian has it in the package python3-venv." >&2; exit 1; }
+	@touch $@
+
+$(RUNTIME_MADE): $(VENV_MADE) pyproject.toml
+	@echo "Installing sync_scheduler into $(VENV) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(DEV_MADE): $(VENV_MADE) pyproject.toml
+	@echo "Installing sync_scheduler and the tools of its developers into $(VENV), once ..."
+	@$(PIP) --editable '.[dev,postgres]'
+	@if pkg-config --exists libmariadb 2>/dev/null || pkg-config --exists mysqlclient 2>/dev/null; \
+	then $(PIP) --editable '.[mysql]'; \
+	else echo "!! No client library of MariaDB here (Debian: libmariadb-dev pkg-config gcc)." >&2; fi
+	@touch $@ $(RUNTIME_MADE)
+
+$(DOCS_MADE): $(VENV_MADE) pyproject.toml
+	@echo "Installing the tools of the documentation into $(VENV), once ..."
+	@$(PIP) --editable '.[docs]'
+	@touch $@
