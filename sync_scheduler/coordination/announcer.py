@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
+from sync_scheduler import conf
 from sync_scheduler.coordination import client
 from sync_scheduler.coordination.ready_queue import Ready, push
 
@@ -83,6 +84,11 @@ def announce(entries: Iterable[Ready]) -> None:
                 _current = _Announcer()
             announcer = _current
     announcer.add(entries)
+
+
+def announce_if_redis(entries: Iterable[Ready]) -> None:
+    if conf.get().uses_redis:
+        announce(entries)
 
 
 def flush(seconds: float = _FLUSH_SECONDS) -> bool:

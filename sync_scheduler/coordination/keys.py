@@ -26,6 +26,11 @@ class Keys:
         return self._name(f"later:{queue}")
 
     @property
+    def queues(self) -> str:
+        """Set: names of queues that have been used."""
+        return self._name("queues")
+
+    @property
     def dispatch(self) -> str:
         """Channel: a schedule has changed."""
         return self._name("dispatch")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sync_scheduler import clock
+from sync_scheduler.coordination import queues
 from sync_scheduler.coordination.client import client, keys, script
 
 _ID = re.compile(r"[0-9a-f]{32}\Z")
@@ -39,7 +40,9 @@ def push(entries: Iterable[Ready]) -> None:
     """Add ids; those that are there already stay where they are. One round trip."""
     names, horizon = keys(), clock.now()
     members: dict[str, dict[str, float]] = {}
+    used: set[str] = set()
     for entry in entries:
+        used.add(entry.queue)
         if entry.run_at > horizon:
             later = members.setdefault(names.later(entry.queue), {})
             later[f"{entry.priority}|{entry.id}"] = entry.run_at.timestamp() * 1000
@@ -51,33 +54,35 @@ def push(entries: Iterable[Ready]) -> None:
     pipe = client().pipeline(transaction=False)
     for name, scores in members.items():
         pipe.zadd(name, scores, nx=True)
+    if names_to_tell := queues.untold(used):
+        pipe.sadd(names.queues, *names_to_tell)
     pipe.execute()
 
 
-def pop(queues: Sequence[str], count: int, on: Any | None = None) -> list[str]:
+def pop(queue_names: Sequence[str], count: int, on: Any | None = None) -> list[str]:
     """Take up to `count` ids from these queues, in their order, and move what has become due."""
     names = keys()
     call = script("pop_ready", on or client())
-    pairs = [name for queue in queues for name in (names.ready(queue), names.later(queue))]
+    pairs = [name for queue in queue_names for name in (names.ready(queue), names.later(queue))]
     now = int(clock.now().timestamp() * 1000)
     found = call(keys=pairs, args=[now, count, _SPAN])
     return [member for member in found if _ID.match(member)]
 
 
-def wait(queues: Sequence[str], seconds: float, on: Any) -> str | None:
+def wait(queue_names: Sequence[str], seconds: float, on: Any) -> str | None:
     """Block until an id comes, at most `seconds`. `on` is a blocking client."""
     names = keys()
-    answer = on.bzpopmin([names.ready(queue) for queue in queues], timeout=seconds)
+    answer = on.bzpopmin([names.ready(queue) for queue in queue_names], timeout=seconds)
     if answer is None:
         return None
     member: str = answer[1]
     return member if _ID.match(member) else None
 
 
-def next_later(queues: Sequence[str], on: Any | None = None) -> float | None:
+def next_later(queue_names: Sequence[str], on: Any | None = None) -> float | None:
     """Seconds until the earliest delayed run is due; None if there is none."""
     names, pipe = keys(), (on or client()).pipeline(transaction=False)
-    for queue in queues:
+    for queue in queue_names:
         pipe.zrange(names.later(queue), 0, 0, withscores=True)
     firsts = [float(found[0][1]) for found in pipe.execute() if found]
     if not firsts:
@@ -85,8 +90,8 @@ def next_later(queues: Sequence[str], on: Any | None = None) -> float | None:
     return max(0.0, min(firsts) / 1000 - clock.now().timestamp())
 
 
-def sizes(queues: Sequence[str]) -> dict[str, int]:
+def sizes(queue_names: Sequence[str]) -> dict[str, int]:
     pipe = client().pipeline(transaction=False)
-    for queue in queues:
+    for queue in queue_names:
         pipe.zcard(keys().ready(queue))
-    return dict(zip(queues, pipe.execute(), strict=True))
+    return dict(zip(queue_names, pipe.execute(), strict=True))

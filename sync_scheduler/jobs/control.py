@@ -18,3 +18,13 @@ class Cancel(Exception):  # noqa: N818
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "cancelled")
         self.reason = reason
+
+
+class TimeLimit(BaseException):
+    """Raised inside a handler that has run longer than its timeout.
+
+    Not an `Exception`: a handler that retries whatever fails must not swallow it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the handler ran longer than its timeout")

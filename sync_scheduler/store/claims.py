@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -207,3 +207,25 @@ def take(ids: Sequence[uuid.UUID], node: str) -> list[Claim]:
     )
     claimed = Run.objects.filter(id__in=list(ids)).order_by("id").values_list(*FACTS)
     return [Claim(*row) for row in claimed]
+
+
+def current(run_id: uuid.UUID, token: int) -> Claim | None:
+    """The claim with this token, if it still holds."""
+    row = (
+        Run.objects.filter(id=run_id, token=token, status=lifecycle.State.RUNNING)
+        .values_list(*FACTS)
+        .first()
+    )
+    return None if row is None else Claim(*row)
+
+
+def no_longer_held(held: Mapping[uuid.UUID, int]) -> list[uuid.UUID]:
+    """Which of these claims (Run id to token) have ended behind their holder's back."""
+    if not held:
+        return []
+    still = dict(
+        Run.objects.filter(id__in=list(held), status=lifecycle.State.RUNNING).values_list(
+            "id", "token"
+        )
+    )
+    return [run_id for run_id, token in held.items() if still.get(run_id) != token]

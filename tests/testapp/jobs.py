@@ -1,0 +1,183 @@
+"""Jobs of every kind, for tests that run real workers.
+
+What really started is kept in an append-only file (one write per line, so that lines of several
+processes never mix); effects in the database are kept as rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from django.db.models import F
+
+from sync_scheduler import Cancel, JobContext, Retry, fixed, job
+from tests.testapp.models import Counter, Effect
+
+
+def note(text: str) -> None:
+    """Append a line to the file that LEDGER_FILE names."""
+    path = os.environ.get("LEDGER_FILE")
+    if path:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(fd, f"{text}\n".encode())
+        finally:
+            os.close(fd)
+
+
+@job(name="tests.noop")
+def noop() -> None:
+    return None
+
+
+@job(name="tests.add")
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@job(name="tests.mark")
+def mark(ctx: JobContext, name: str) -> None:
+    note(f"start {name} {ctx.id} {ctx.attempt}")
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+
+
+@job(name="tests.fail", max_attempts=3, backoff=fixed(0))
+def fail(ctx: JobContext, text: str = "no such order") -> None:
+    note(f"start fail {ctx.id} {ctx.attempt}")
+    raise ValueError(text)
+
+
+@job(name="tests.fail_until", max_attempts=5, backoff=fixed(0))
+def fail_until(ctx: JobContext, attempt: int) -> int:
+    if ctx.attempt < attempt:
+        raise RuntimeError(f"attempt {ctx.attempt} is not enough")
+    return ctx.attempt
+
+
+@job(name="tests.ask_for_retry", max_attempts=3)
+def ask_for_retry(ctx: JobContext) -> int:
+    if ctx.attempt < 2:
+        raise Retry(delay=0, reason="not yet")
+    return ctx.attempt
+
+
+@job(name="tests.cancel_itself")
+def cancel_itself() -> None:
+    raise Cancel("nothing to do")
+
+
+@job(name="tests.wait")
+def wait(ctx: JobContext, seconds: float = 60.0) -> str:
+    """Waits in small steps until told to stop."""
+    note(f"start wait {ctx.id} {ctx.attempt}")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if ctx.cancelled:
+            note(f"cancelled wait {ctx.id} {ctx.attempt}")
+            ctx.raise_if_cancelled()
+        time.sleep(0.02)
+    return "waited"
+
+
+@job(name="tests.wait_async")
+async def wait_async(ctx: JobContext, seconds: float = 60.0) -> str:
+    note(f"start wait_async {ctx.id} {ctx.attempt}")
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        note(f"cancelled wait_async {ctx.id} {ctx.attempt}")
+        raise
+    return "waited"
+
+
+@job(name="tests.until_file")
+def until_file(ctx: JobContext, path: str) -> str:
+    """Runs until a file appears; what a test uses to decide when a handler ends."""
+    note(f"start until_file {ctx.id} {ctx.attempt}")
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "seen"
+
+
+@job(name="tests.steps", max_attempts=2, backoff=fixed(0))
+def steps(ctx: JobContext) -> list[int]:
+    first = ctx.step("first", _noted, "first", 1)
+    if ctx.attempt == 1:
+        raise RuntimeError("between the steps")
+    second = ctx.step("second", _noted, "second", 2)
+    return [first, second]
+
+
+def _noted(name: str, value: int) -> int:
+    note(f"step {name}")
+    return value
+
+
+@job(name="tests.progress")
+def progress(ctx: JobContext) -> None:
+    ctx.heartbeat(progress=0.25, message="a quarter")
+    ctx.heartbeat(progress=1.0, message="all of it")
+
+
+@job(name="tests.atomic_count", atomic=True)
+def atomic_count(ctx: JobContext, name: str) -> None:
+    Counter.objects.filter(name=name).update(value=F("value") + 1)
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+
+
+@job(name="tests.atomic_fail", atomic=True)
+def atomic_fail(ctx: JobContext, name: str) -> None:
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    raise RuntimeError("after the write")
+
+
+@job(name="tests.crash")
+def crash(ctx: JobContext, how: str) -> None:
+    note(f"start crash-{how} {ctx.id} {ctx.attempt}")
+    if how == "exit":
+        os._exit(3)
+    if how == "segfault":
+        ctypes.string_at(0)
+    raise ValueError(how)
+
+
+@job(name="tests.loop", timeout=0.5)
+def loop(ctx: JobContext) -> None:
+    note(f"start loop {ctx.id} {ctx.attempt}")
+    while True:
+        pass
+
+
+@job(name="tests.sleep_hard", timeout=0.5)
+def sleep_hard(ctx: JobContext) -> None:
+    """Blocks where no exception can reach it."""
+    note(f"start sleep_hard {ctx.id} {ctx.attempt}")
+    time.sleep(60)
+
+
+@job(name="tests.limited", concurrency=2)
+def limited(ctx: JobContext, path: str) -> None:
+    note(f"start limited {ctx.id} {ctx.attempt}")
+    while not Path(path).exists():
+        time.sleep(0.01)
+    note(f"end limited {ctx.id} {ctx.attempt}")
+
+
+@job(name="tests.chain")
+def chain() -> None:
+    chain.submit()
+
+
+@job(name="tests.echo", sensitive=("secret",))
+def echo(value: Any = None, secret: str = "") -> Any:
+    return value
+
+
+@job(name="tests.renamed", aliases=("tests.former",))
+def renamed() -> str:
+    return "by its new name"

@@ -1,0 +1,28 @@
+"""A port for liveness probes: says whether the node works, and names nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def serve(port: int, is_alive: Callable[[], bool]) -> ThreadingHTTPServer:
+    """Answer on this port until `shutdown()`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802  # the standard library's name
+            alive = is_alive()
+            body = b"ok\n" if alive else b"not ok\n"
+            self.send_response(200 if alive else 503)
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            return None
+
+    server = ThreadingHTTPServer(("0.0.0.0", port), Handler)  # noqa: S104  # probes come from outside
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return server

@@ -1,0 +1,174 @@
+"""The children of a worker's parent: what each of them holds, and what it has just begun."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sync_scheduler import clock
+from sync_scheduler.jobs import registry
+from sync_scheduler.processes.nursery import Nursery
+from sync_scheduler.processes.pace import Pace
+from sync_scheduler.store.claims import Claim
+from sync_scheduler.work.wire import Order, Reader, note
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclasses.dataclass(slots=True)
+class Held:
+    """A claim that a child holds. `began` is when it must have begun, None while it waits."""
+
+    claim: Claim
+    is_async: bool
+    began: float | None = None
+    timeout_sent: float | None = None
+    recalled: bool = False
+
+
+class ChildHandle:
+    """The parent's view of one child."""
+
+    def __init__(self, pid: int, sock: socket.socket, threads: int, async_slots: int) -> None:
+        self.pid = pid
+        self.sock = sock
+        self.reader = Reader()
+        self.held: dict[str, Held] = {}
+        self.done_count = 0
+        self.retiring = False
+        self.solo = False
+        self._threads = threads
+        self._async_slots = async_slots
+
+    def reserve(self, claim: Claim) -> None:
+        """Count a claim as held; it is sent with the next `deliver`."""
+        job = registry.find(claim.job)
+        self.held[claim.id.hex] = Held(claim, is_async=job is not None and job.is_async)
+        self.solo = self.solo or claim.suspect
+        self.note_beginnings()
+
+    def deliver(self, claims: Iterable[Claim], node: str) -> None:
+        """Send reserved claims, together."""
+        lines = []
+        for claim in claims:
+            slot = None if claim.slot is None else claim.slot.isoformat()
+            order = Order(
+                claim.id.hex, claim.job, claim.input, claim.attempt, claim.token, claim.trigger,
+                slot, claim.depth, node,
+            )  # fmt: skip
+            lines.append(order.line())
+        self.send(b"".join(lines))
+
+    def send(self, data: bytes) -> None:
+        # A child that has just died is noticed by its end of file; nothing is lost here.
+        with contextlib.suppress(OSError):
+            self.sock.sendall(data)
+
+    def finish(self, run: str) -> Held | None:
+        held = self.held.pop(run, None)
+        if held is not None:
+            self.done_count += 1
+            self.note_beginnings()
+            if not self.held:
+                self.solo = False
+        return held
+
+    def note_beginnings(self) -> None:
+        """Threads take orders first in, first out: the first unfinished ones have begun."""
+        free = self._threads
+        now = clock.monotonic()
+        for held in self.held.values():
+            if held.is_async:
+                held.began = held.began or now
+            elif free > 0:
+                free -= 1
+                held.began = held.began or now
+            else:
+                break
+
+    def begun(self) -> list[Held]:
+        return [held for held in self.held.values() if held.began is not None]
+
+    def waiting(self) -> list[Held]:
+        return [held for held in self.held.values() if held.began is None]
+
+    def free_threads(self) -> int:
+        return max(0, self._threads - sum(not held.is_async for held in self.held.values()))
+
+    def free_async(self) -> int:
+        return max(0, self._async_slots - sum(held.is_async for held in self.held.values()))
+
+    def backlog(self, pace: Pace) -> float:
+        return sum(pace.usual(held.claim.job) for held in self.waiting())
+
+    def room(self, pace: Pace) -> int:
+        """How many runs of unknown kind it could take now."""
+        if self.retiring or self.solo:
+            return 0
+        return self.free_threads() + pace.ahead(self.backlog(pace))
+
+    def accepts(self, claim: Claim, pace: Pace) -> bool:
+        if self.retiring or self.solo:
+            return False
+        if claim.suspect:
+            return not self.held
+        job = registry.find(claim.job)
+        if job is not None and job.is_async:
+            return self.free_async() > 0
+        return self.free_threads() > 0 or pace.fits_ahead(claim.job, self.backlog(pace))
+
+    def recall_waiting(self) -> None:
+        """Ask back what has not begun; the answer says what was still to be had."""
+        ids = [run for run, held in self.held.items() if held.began is None and not held.recalled]
+        if ids:
+            for run in ids:
+                self.held[run].recalled = True
+            self.send(note("recall", ids))
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def memory_mb(self) -> float:
+        """Resident memory; 0 where the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE / 2**20
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
+
+class Pool:
+    def __init__(self, nursery: Nursery, *, size: int, threads: int, async_slots: int) -> None:
+        self._nursery = nursery
+        self._size = size
+        self._threads = threads
+        self._async_slots = async_slots
+        self.children: dict[socket.socket, ChildHandle] = {}
+
+    def fill(self) -> None:
+        """Make up for children that are gone."""
+        while len(self.children) < self._size:
+            pid, sock = self._nursery.spawn()
+            self.children[sock] = ChildHandle(pid, sock, self._threads, self._async_slots)
+
+    def __iter__(self) -> Iterator[ChildHandle]:
+        return iter(self.children.values())
+
+    def remove(self, child: ChildHandle) -> str:
+        """Forget a child that is gone; says how it ended, in words."""
+        del self.children[child.sock]
+        child.sock.close()
+        status = self._nursery.status_of(child.pid)
+        if status is None:
+            return "its process is gone"
+        if status < 0:
+            return f"its process was killed by {signal.Signals(-status).name}"
+        return f"its process exited with status {status}"
+
+    def held_count(self) -> int:
+        return sum(len(child.held) for child in self)

@@ -1,0 +1,173 @@
+"""A node: dispatcher, worker and pulse under one roof, started and stopped together."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+import zoneinfo
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from django.db import connections
+
+import sync_scheduler
+from sync_scheduler import conf
+from sync_scheduler.coordination import announcer
+from sync_scheduler.jobs import registry
+from sync_scheduler.processes import health
+from sync_scheduler.processes.child import Child
+from sync_scheduler.processes.nursery import Nursery
+from sync_scheduler.processes.pool import Pool
+from sync_scheduler.processes.watch import Watch
+from sync_scheduler.processes.worker import Worker
+from sync_scheduler.store import nodes
+
+if TYPE_CHECKING:
+    from sync_scheduler.processes.dispatcher import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What this node does."""
+
+    queues: tuple[str, ...] = ()
+    processes: int = 0
+    threads: int = 0
+    dispatch: bool = True
+    work: bool = True
+    drain: bool = False
+    health_port: int | None = None
+
+
+class Service:
+    def __init__(self, plan: Plan) -> None:
+        settings = conf.get()
+        self._plan = plan
+        self._queues = plan.queues or settings.QUEUES
+        self._threads = plan.threads or settings.THREADS
+        self._processes = plan.processes or settings.PROCESSES or (os.cpu_count() or 1)
+        self.node = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self._worker: Worker | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._done = threading.Event()
+        self._signals = 0
+
+    def run(self) -> None:
+        """Until a signal, or, when draining, until nothing is ready."""
+        # First of all, while this process has a single thread and no connection.
+        nursery = Nursery(self._child_main) if self._plan.work else None
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        if nursery is not None:
+            pool = Pool(
+                nursery,
+                size=self._processes,
+                threads=self._threads,
+                async_slots=conf.get().ASYNC_SLOTS,
+            )
+            self._worker = Worker(pool, self._queues, self.node, drain=self._plan.drain)
+        watch = Watch(
+            self._facts(),
+            held=self._worker.held if self._worker else dict,
+            running=self._worker.running_count if self._worker else lambda: 0,
+            on_lost=self._worker.lost if self._worker else lambda _: None,
+        )
+        watch.start()
+        probe = health.serve(self._plan.health_port, self.is_alive) if self._plan.health_port else None
+        logger.info(
+            "node %s started (%s)", self.node, self._roles(), extra={"event": "node_started"}
+        )
+        try:
+            self._run_parts()
+        finally:
+            if probe is not None:
+                probe.shutdown()
+            watch.stop()
+            announcer.flush(2.0)
+            self._leave()
+            if nursery is not None:
+                nursery.close()
+            logger.info("node %s stopped", self.node, extra={"event": "node_stopped"})
+
+    def _run_parts(self) -> None:
+        if self._plan.dispatch:
+            from sync_scheduler.processes.dispatcher import Dispatcher
+
+            self._dispatcher = Dispatcher(self.node)
+            self._dispatcher.start()
+        if self._worker is None:
+            self._done.wait()
+        elif not self._done.is_set():
+            if self._dispatcher is None:
+                self._worker.may_drain.set()
+            elif self._plan.drain:
+                threading.Thread(target=self._allow_draining, daemon=True).start()
+            self._worker.run()
+        if self._dispatcher is not None:
+            self._dispatcher.stop()
+
+    def _allow_draining(self) -> None:
+        """What is due now must have become Runs before 'nothing is ready' means anything."""
+        assert self._dispatcher is not None and self._worker is not None  # noqa: S101, PT018
+        self._dispatcher.wait_first_pass(conf.get().LEADER_LEASE * 2)
+        self._worker.may_drain.set()
+        self._worker.wake()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        self._done.set()
+        if self._worker is not None:
+            self._worker.stop(at_once=at_once)
+
+    def is_alive(self) -> bool:
+        return not self._done.is_set()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        self.stop(at_once=self._signals > 1)
+
+    def _child_main(self, sock: socket.socket) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        Child(sock, self._threads).serve()
+
+    def _leave(self) -> None:
+        try:
+            nodes.leave(self.node)
+        except Exception as error:  # noqa: BLE001  # we are going anyway; others notice by silence
+            logger.warning("could not sign off: %s", type(error).__name__)
+        connections.close_all()
+
+    def _roles(self) -> str:
+        return "+".join(
+            role for role, on in (("dispatch", self._plan.dispatch), ("work", self._plan.work)) if on
+        )
+
+    def _facts(self) -> nodes.NodeFacts:
+        return nodes.NodeFacts(
+            name=self.node,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            roles=self._roles(),
+            version=sync_scheduler.__version__,
+            tzdata=_tzdata_version(),
+            queues=self._queues,
+            jobs=tuple(sorted(registry.known_names())),
+            slots=self._processes * self._threads if self._plan.work else 0,
+        )
+
+
+def _tzdata_version() -> str:
+    try:
+        return importlib.metadata.version("tzdata")
+    except importlib.metadata.PackageNotFoundError:
+        return f"system ({len(zoneinfo.available_timezones())} zones)"
+
+

@@ -1,0 +1,33 @@
+"""Ready Runs that a claim did not get, and what kept it from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leftover:
+    id: uuid.UUID
+    job: str
+    queue: str
+    priority: int
+    run_at: dt.datetime
+    guard: int | None
+    gate: str | None
+
+
+def still_ready(ids: Sequence[uuid.UUID]) -> list[Leftover]:
+    """Those of these Runs that nobody has and nothing holds back yet."""
+    rows = Run.objects.filter(
+        id__in=list(ids), status=State.SUBMITTED, waiting_for__isnull=True
+    ).order_by("-priority", "run_at", "id")
+    return [
+        Leftover(*row)
+        for row in rows.values_list("id", "job", "queue", "priority", "run_at", "guard", "gate")
+    ]

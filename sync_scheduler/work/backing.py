@@ -1,0 +1,66 @@
+"""What stands behind a handler's context inside a worker's child process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from sync_scheduler import clock, conf
+from sync_scheduler.jobs import payload
+from sync_scheduler.models import Run
+from sync_scheduler.store import steps
+from sync_scheduler.work.wire import Order
+
+_BEAT_SECONDS = 0.2
+
+
+class WorkerBacking:
+    """One per attempt. `cancelled` is set from another thread."""
+
+    def __init__(self, order: Order, send_progress: Callable[[float | None, str], None]) -> None:
+        self._order = order
+        self._id = uuid.UUID(order.run)
+        self._send = send_progress
+        self._sent_at = -_BEAT_SECONDS
+        self._unsent: tuple[float | None, str] | None = None
+        self.cancelled = False
+
+    def load_run(self) -> Run | None:
+        return Run.objects.filter(id=self._id).first()
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled
+
+    def beat(self, progress: float | None, message: str) -> None:
+        now = clock.monotonic()
+        if now - self._sent_at >= _BEAT_SECONDS:
+            self._sent_at, self._unsent = now, None
+            self._send(progress, message)
+        else:
+            self._unsent = (progress, message)
+
+    def flush(self) -> None:
+        """Send the last beat that was held back, so that the end shows the true progress."""
+        if self._unsent is not None:
+            self._send(*self._unsent)
+            self._unsent = None
+
+    def recall(self, name: str) -> tuple[bool, Any]:
+        return steps.recall(self._id, name)
+
+    def remember(self, name: str, result: Any) -> Any:
+        limit = conf.get().MAX_RESULT_BYTES
+        kept = payload.normalise(result, f"The result of step {name!r}", limit)
+        steps.remember(
+            self._id, name, kept, attempt=self._order.attempt, token=self._order.token
+        )
+        return kept
+
+    async def arecall(self, name: str) -> tuple[bool, Any]:
+        return await sync_to_async(self.recall)(name)
+
+    async def aremember(self, name: str, result: Any) -> Any:
+        return await sync_to_async(self.remember)(name, result)

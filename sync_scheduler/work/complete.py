@@ -1,0 +1,155 @@
+"""From what a child reports to what becomes of the Run; and who is told."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from sync_scheduler import clock, signals
+from sync_scheduler.coordination import joins
+from sync_scheduler.intake import ready
+from sync_scheduler.jobs import registry
+from sync_scheduler.lifecycle import Reason, State
+from sync_scheduler.models import Attempt, Run
+from sync_scheduler.store.claims import Claim
+from sync_scheduler.store.outcomes import Ending, Recorded, record
+from sync_scheduler.store.waiting import ReadyRow
+from sync_scheduler.work.wire import Report
+
+_OUTCOMES = Attempt.Outcome
+
+
+def ending_of(claim: Claim, report: Report, node: str) -> Ending:
+    """Decide: done, once more, or over."""
+    started = dt.datetime.fromtimestamp(report.started, dt.UTC)
+    finished = dt.datetime.fromtimestamp(report.finished, dt.UTC)
+    if report.kind == "done":
+        return Ending(
+            claim=claim,
+            node=node,
+            status=State.COMPLETED,
+            outcome=_OUTCOMES.COMPLETED,
+            started_at=started,
+            finished_at=finished,
+            result=report.result,
+            reason=report.error,
+        )
+    if report.kind == "cancel":
+        return Ending(
+            claim=claim,
+            node=node,
+            status=State.CANCELLED,
+            outcome=_OUTCOMES.CANCELLED,
+            started_at=started,
+            finished_at=finished,
+            error=report.error,
+            reason=report.error,
+        )
+    return _failed(claim, report, node, started, finished)
+
+
+def _failed(
+    claim: Claim, report: Report, node: str, started: dt.datetime, finished: dt.datetime
+) -> Ending:
+    timed_out = report.kind == "timeout"
+    reason = Reason.TIMED_OUT.value if timed_out else report.error.splitlines()[0][:500]
+    if claim.tries < claim.max_attempts:
+        return Ending(
+            claim=claim,
+            node=node,
+            status=State.SUBMITTED,
+            outcome=_OUTCOMES.TIMED_OUT if timed_out else _OUTCOMES.RETRIED,
+            started_at=started,
+            finished_at=finished,
+            error=report.error,
+            traceback=report.traceback,
+            reason=reason,
+            run_at=clock.now() + dt.timedelta(seconds=_pause(claim, report)),
+        )
+    return Ending(
+        claim=claim,
+        node=node,
+        status=State.TIMED_OUT if timed_out else State.FAILED,
+        outcome=_OUTCOMES.TIMED_OUT if timed_out else _OUTCOMES.FAILED,
+        started_at=started,
+        finished_at=finished,
+        error=report.error,
+        traceback=report.traceback,
+        reason=reason,
+    )
+
+
+def _pause(claim: Claim, report: Report) -> float:
+    if report.delay is not None:
+        return max(0.0, report.delay)
+    job = registry.find(claim.job)
+    return 0.0 if job is None else job.policy.backoff.delay(claim.tries)
+
+
+def crashed(claim: Claim, node: str, why: str, *, guilty: bool, limit: int) -> Ending:
+    """The process died under this Run. Guilty: nobody else can have been the cause."""
+    now = clock.now()
+    dead = guilty and claim.crashes + 1 >= limit
+    return Ending(
+        claim=claim,
+        node=node,
+        status=State.FAILED if dead else State.SUBMITTED,
+        outcome=_OUTCOMES.CRASHED,
+        started_at=claim.started_at,
+        finished_at=now,
+        error=why,
+        reason=Reason.CRASHED,
+        run_at=None if dead else now,
+        refund=not guilty,
+        crash=guilty,
+        suspect=True,
+    )
+
+
+def given_back(claim: Claim, node: str, reason: str = "given back") -> Ending:
+    """It did not get its turn; no attempt is charged."""
+    now = clock.now()
+    return Ending(
+        claim=claim,
+        node=node,
+        status=State.SUBMITTED,
+        outcome=_OUTCOMES.GIVEN_BACK,
+        started_at=claim.started_at,
+        finished_at=now,
+        reason=reason,
+        run_at=claim.run_at,
+        refund=True,
+        suspect=claim.suspect,
+    )
+
+
+def settle(endings: Sequence[Ending]) -> Recorded:
+    """Record the endings, then tell whoever waits: workers, joiners, receivers."""
+    recorded = record(endings)
+    mine = [ending for ending in endings if ending.claim.id in recorded.accepted]
+    again = [
+        ReadyRow(e.claim.id, e.claim.queue, e.claim.priority, e.run_at or e.claim.run_at)
+        for e in mine
+        if e.status is State.SUBMITTED
+    ]
+    if again or recorded.promoted:
+        ready.announce([*again, *recorded.promoted])
+    tell(mine)
+    return recorded
+
+
+def tell(endings: Sequence[Ending]) -> None:
+    joins.ended([e.claim.id.hex for e in endings if e.status is not State.SUBMITTED])
+    if not (signals.run_finished.receivers or signals.run_retried.receivers):
+        return
+    for e in endings:
+        facts = {
+            "run_id": e.claim.id,
+            "job": e.claim.job,
+            "attempt": e.claim.attempt,
+            "node": e.node,
+        }
+        if e.status is State.SUBMITTED:
+            signals.notify(signals.run_retried, Run, run_at=e.run_at, reason=e.reason, **facts)
+        else:
+            signals.notify(signals.run_finished, Run, status=e.status.value, **facts)

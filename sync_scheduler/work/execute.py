@@ -1,0 +1,183 @@
+"""Run one order: decode, call the handler, and say what happened as a value.
+
+Whatever the handler raises is an outcome, never an error of the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import traceback as tracebacks
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+
+from sync_scheduler import clock, conf
+from sync_scheduler.errors import LeaseLost, SchedulerError
+from sync_scheduler.intake import ready
+from sync_scheduler.jobs import ancestry, payload, registry
+from sync_scheduler.jobs.context import JobContext
+from sync_scheduler.jobs.control import Cancel, Retry, TimeLimit
+from sync_scheduler.jobs.definition import Job
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Attempt
+from sync_scheduler.store import claims
+from sync_scheduler.store.locking import alias, connection
+from sync_scheduler.store.outcomes import Ending, record
+from sync_scheduler.work.backing import WorkerBacking
+from sync_scheduler.work.wire import Order, Report
+
+
+def execute(order: Order, backing: WorkerBacking) -> Report:
+    """Run a plain handler here."""
+    started = clock.now().timestamp()
+    token = ancestry.current.set(ancestry.Ancestor(uuid.UUID(order.run), order.depth))
+    try:
+        job = registry.get(order.job)
+        if job.policy.atomic:
+            return _execute_atomic(job, order, backing, started)
+        value = job.func(*_arguments(job, order, backing), **job.signature.decode(order.input))
+        return _done(order, started, value)
+    except BaseException as error:  # noqa: BLE001  # a handler may raise anything
+        return outcome_of(order, started, error)
+    finally:
+        ancestry.current.reset(token)
+        backing.flush()
+
+
+async def aexecute(order: Order, backing: WorkerBacking) -> Report:
+    """Run an async handler in this loop."""
+    started = clock.now().timestamp()
+    ancestry.current.set(ancestry.Ancestor(uuid.UUID(order.run), order.depth))
+    try:
+        job = registry.get(order.job)
+        arguments = _arguments(job, order, backing)
+        value = await job.func(*arguments, **job.signature.decode(order.input))
+        return _done(order, started, value)
+    except asyncio.CancelledError:
+        if backing.cancelled:
+            return outcome_of(order, started, Cancel("asked to stop"))
+        return outcome_of(order, started, TimeLimit())
+    except BaseException as error:  # noqa: BLE001
+        return outcome_of(order, started, error)
+    finally:
+        backing.flush()
+
+
+def _arguments(job: Job, order: Order, backing: WorkerBacking) -> tuple[Any, ...]:
+    if not job.signature.takes_context:
+        return ()
+    slot = None if order.slot is None else dt.datetime.fromisoformat(order.slot)
+    return (
+        JobContext(
+            backing=backing,
+            id=str(uuid.UUID(order.run)),
+            attempt=order.attempt,
+            slot=slot,
+            trigger=order.trigger,
+        ),
+    )
+
+
+def _done(order: Order, started: float, value: Any) -> Report:
+    result, problem = payload.storable_result(value, conf.get().MAX_RESULT_BYTES)
+    return Report(
+        run=order.run,
+        token=order.token,
+        kind="done",
+        started=started,
+        finished=clock.now().timestamp(),
+        result=result,
+        error=problem,
+    )
+
+
+def outcome_of(order: Order, started: float, error: BaseException) -> Report:
+    """What an exception means for the Run."""
+    kind, delay = "error", None
+    if isinstance(error, Retry):
+        kind, delay = "retry", error.delay
+    elif isinstance(error, Cancel):
+        kind = "cancel"
+    elif isinstance(error, TimeLimit):
+        kind = "timeout"
+    elif isinstance(error, LeaseLost):
+        kind = "lost"
+    text = describe(error)
+    trace = "" if kind in {"cancel", "lost"} else _trace(error)
+    return Report(
+        run=order.run,
+        token=order.token,
+        kind=kind,
+        started=started,
+        finished=clock.now().timestamp(),
+        error=text,
+        traceback=trace,
+        delay=delay,
+    )
+
+
+def describe(error: BaseException) -> str:
+    """`ValueError: no such order`, whatever the exception's own text does."""
+    if isinstance(error, Cancel | Retry):
+        return payload.clean_text(error.reason or str(error), 2000)
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # somebody's __str__
+        text = "(its text cannot be shown)"
+    name = type(error).__name__
+    return payload.clean_text(f"{name}: {text}" if text else name, 2000)
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        lines = tracebacks.format_exception(error)
+    except Exception:  # noqa: BLE001
+        lines = [type(error).__name__]
+    return payload.clean_text("".join(lines), conf.get().MAX_TRACEBACK_BYTES)
+
+
+def _execute_atomic(job: Job, order: Order, backing: WorkerBacking, started: float) -> Report:
+    """The handler's writes and the Run's completion, in one transaction or not at all."""
+    after_commit: list[Callable[[], None]] = []
+    with transaction.atomic(using=alias()):
+        value = job.func(*_arguments(job, order, backing), **job.signature.decode(order.input))
+        if connection().needs_rollback:
+            raise SchedulerError(
+                "The handler rolled its transaction back without raising; nothing was kept."
+            )
+        report = _done(order, started, value)
+        promoted = _complete(order, report)
+        after_commit.append(lambda: ready.announce(promoted))
+    for action in after_commit:
+        action()
+    return Report(
+        run=order.run,
+        token=order.token,
+        kind="stored",
+        started=report.started,
+        finished=report.finished,
+    )
+
+
+def _complete(order: Order, report: Report) -> Any:
+    """The last statement of an atomic handler's transaction; zero rows undo everything."""
+    facts = claims.current(uuid.UUID(order.run), order.token)
+    if facts is None:
+        raise LeaseLost
+    ending = Ending(
+        claim=facts,
+        node=order.node,
+        status=State.COMPLETED,
+        outcome=Attempt.Outcome.COMPLETED,
+        started_at=dt.datetime.fromtimestamp(report.started, dt.UTC),
+        finished_at=dt.datetime.fromtimestamp(report.finished, dt.UTC),
+        result=report.result,
+        reason=report.error,
+    )
+    recorded = record([ending])
+    if facts.id not in recorded.accepted:
+        raise LeaseLost
+    return recorded.promoted

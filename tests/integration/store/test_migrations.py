@@ -1,0 +1,50 @@
+"""The migrations make the same promises on every database."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, connection
+
+from sync_scheduler import clock
+from sync_scheduler.models import Run
+
+
+def make_run(**values: object) -> Run:
+    now = clock.now()
+    return Run.objects.create(job="tests.noop", run_at=now, submitted_at=now, **values)
+
+
+@pytest.mark.django_db
+def test_models_and_migrations_agree() -> None:
+    call_command("makemigrations", "sync_scheduler", check=True, dry_run=True, verbosity=0)
+
+
+@pytest.mark.django_db
+def test_the_database_itself_refuses_a_second_running_run_of_a_guarded_schedule() -> None:
+    # A11
+    make_run(guard=7, status="running")
+    make_run(guard=7, status="submitted")
+    with pytest.raises(IntegrityError):
+        make_run(guard=7, status="running")
+
+
+@pytest.mark.django_db
+def test_runs_without_a_guard_run_side_by_side() -> None:
+    make_run(status="running")
+    make_run(status="running")
+    assert Run.objects.filter(status="running").count() == 2
+
+
+@pytest.mark.django_db
+def test_ids_of_runs_sort_in_the_order_of_their_making() -> None:
+    made = [make_run().id for _ in range(50)]
+    assert sorted(made) == made
+    assert {run_id.version for run_id in made} == {7}
+
+
+@pytest.mark.django_db
+def test_every_named_index_exists() -> None:
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_constraints(cursor, Run._meta.db_table)
+    assert {index.name for index in Run._meta.indexes} <= set(found)
