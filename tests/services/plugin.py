@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import redis
@@ -43,11 +45,14 @@ def pytest_load_initial_conftests() -> Generator[None, None, None]:
         try:
             os.environ["TEST_DATABASE_URL"] = _database_url(kind)
         except Unavailable as reason:
-            pytest.exit(
-                f"TEST_DATABASE={kind} cannot be tested here: {reason}",
-                returncode=1 if in_ci() else EXIT_UNAVAILABLE,
-            )
+            _end(f"cannot be tested here: {reason}", code=1 if in_ci() else EXIT_UNAVAILABLE)
     return (yield)
+
+
+def _end(sentence: str, *, code: int) -> NoReturn:
+    # pytest.exit() is understood only later; here it would end in a traceback.
+    sys.stderr.write(f"TEST_DATABASE={os.environ['TEST_DATABASE']} {sentence}\n")
+    raise SystemExit(int(code))
 
 
 def _database_url(kind: str) -> str:
@@ -60,7 +65,7 @@ def _database_url(kind: str) -> str:
     elif kind == "mysql":
         server = _of_the_run[kind] = mariadb_server.start()
     else:
-        pytest.exit(f"TEST_DATABASE={kind}: choose sqlite, postgres or mysql", returncode=4)
+        _end("is not one of sqlite, postgres, mysql", code=pytest.ExitCode.USAGE_ERROR)
     return server.url.rpartition("/")[0] + "/sync_scheduler_tests"
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
+
+from tests.services.plugin import EXIT_UNAVAILABLE
 
 
 @pytest.mark.django_db(transaction=True)
@@ -43,3 +46,28 @@ def test_sqlite_lets_readers_go_on_while_somebody_writes() -> None:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode")
         assert cursor.fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize(("ci", "code"), [("", EXIT_UNAVAILABLE), ("true", 1)])
+def test_a_run_whose_database_is_missing_ends_with_the_reason(
+    tmp_path: Path, ci: str, code: int
+) -> None:
+    # Shadows the driver, as if it were not installed.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'MySQLdb' else find(name, *rest)\n"
+    )
+    environment = {**os.environ, "CI": ci, "TEST_DATABASE": "mysql", "PYTHONPATH": str(tmp_path)}
+    environment.pop("TEST_DATABASE_URL", None)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", __file__],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == code
+    assert result.stderr == (
+        "TEST_DATABASE=mysql cannot be tested here: mysqlclient is not installed (extra [mysql])\n"
+    )
