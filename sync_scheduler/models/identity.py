@@ -22,4 +22,5 @@ def uuid7() -> uuid.UUID:
 def fingerprint(namespace: str, key: str) -> uuid.UUID:
     """What makes a key unique: equal for equal keys only, whatever a database's collation."""
     digest = hashlib.sha256(f"{namespace}\0{key}".encode()).digest()
-    return uuid.UUID(bytes=digest[:16])
+    # With the bits that mark a UUID of names: MariaDB's own type refuses what has none.
+    return uuid.UUID(bytes=digest[:16], version=5)

@@ -3,7 +3,8 @@
 What people decide (rule, input, policies, enabled, pause) and what the dispatcher records
 (`next_run_at`, `last_slot`, the failure counter) share a row. The second kind is written only by
 conditional updates in `store`; `save()` leaves it alone, so that a form which was opened an hour
-ago cannot rewind a schedule.
+ago cannot rewind a schedule. Only a changed rule, or switching it on or off, sets the next run
+anew. Every change raises `version`, which the dispatcher names in its writes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from django.db import models
+from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
+from sync_scheduler import clock, conf
 from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
+from sync_scheduler.timing import slots
+from sync_scheduler.timing.description import describe
 from sync_scheduler.timing.rules import Recurrence
 
 if TYPE_CHECKING:
@@ -23,7 +27,12 @@ if TYPE_CHECKING:
     from sync_scheduler.models.run import Run
     from sync_scheduler.timing.rules import Rule
 
+RULE_FIELDS = frozenset({"kind", "expression", "timezone", "anchor_at", "start_at", "end_at"})
 RUNTIME_FIELDS = frozenset({"next_run_at", "last_slot", "failures", "retry_dispatch_at", "error"})
+# Changed by pause() and resume() alone, for the same reason.
+PAUSE_FIELDS = frozenset({"paused_at", "paused_until", "pause_note", "paused_by"})
+# What save() maintains by itself.
+_BOOKKEEPING = frozenset({"version", "created_at", "updated_at", "rule"})
 
 
 class ScheduleManager(NamespacedManager["Schedule"]):
@@ -133,13 +142,60 @@ class Schedule(Namespaced):
         update_fields: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Store what people decide. The dispatcher's columns stay as they are in the database."""
-        if not self._state.adding:
-            wanted = set(update_fields) if update_fields is not None else _decided_fields()
-            update_fields = wanted - RUNTIME_FIELDS
-            if not update_fields:
-                return
-        super().save(*args, update_fields=update_fields, **kwargs)
+        """Store what people decide. The dispatcher's columns follow only from that."""
+        using = kwargs.get("using") or self._state.db or conf.get().DATABASE
+        with transaction.atomic(using=using):
+            if self._state.adding:
+                self._prepare_birth()
+            else:
+                update_fields = self._prepare_change(update_fields, using)
+            super().save(*args, update_fields=update_fields, **{**kwargs, "using": using})
+
+    def _prepare_birth(self) -> None:
+        now = clock.now()
+        self._complete_rule(now)
+        self.created_at = self.updated_at = now
+        self.next_run_at = self._first_run(now) if self.enabled else None
+
+    def _prepare_change(self, update_fields: Iterable[str] | None, using: str) -> set[str]:
+        """Which columns to write. The row is locked, so that what is compared stays true."""
+        names = _decided_fields()
+        wanted = names if update_fields is None else names & set(update_fields)
+        manager, now = type(self)._base_manager.using(using), clock.now()
+        stored = manager.select_for_update().filter(pk=self.pk).first()
+        if stored is None:
+            return wanted
+        if wanted & RULE_FIELDS:
+            self._complete_rule(now)
+        changed = {name for name in wanted if getattr(self, name) != getattr(stored, name)}
+        for name in (*RUNTIME_FIELDS, *PAUSE_FIELDS, "version", "created_at", "updated_at"):
+            setattr(self, name, getattr(stored, name))
+        if not changed:
+            return wanted
+        self.version, self.updated_at = stored.version + 1, now
+        # Whatever kept it from being dispatched may just have been mended.
+        self.failures, self.retry_dispatch_at, self.error = 0, None, ""
+        written = wanted | {"version", "updated_at", "failures", "retry_dispatch_at", "error"}
+        if changed & (RULE_FIELDS | {"enabled"}):
+            self.next_run_at = self._first_run(now) if self.enabled else None
+            written |= {"next_run_at", "rule"}
+        return written
+
+    def _complete_rule(self, now: dt.datetime) -> None:
+        if self.kind == self.Kind.INTERVAL and self.anchor_at is None:
+            self.anchor_at = self.start_at or now.replace(microsecond=0)
+        self.rule = describe(self.recurrence)[:255]
+
+    def _first_run(self, now: dt.datetime) -> dt.datetime | None:
+        """The first slot of a rule that holds from now on."""
+        if self.kind == self.Kind.ONCE:
+            # A reminder for a moment ago is late, not lost.
+            grace = conf.get().MISFIRE_GRACE if self.misfire_grace is None else self.misfire_grace
+            at = self.recurrence.instant
+            if at > now - dt.timedelta(seconds=grace) and at != self.last_slot:
+                return at
+            return None
+        return slots.next_after(self.recurrence, now)
 
     @property
     def recurrence(self) -> Recurrence:
@@ -154,7 +210,9 @@ class Schedule(Namespaced):
 
     @property
     def is_paused(self) -> bool:
-        return self.paused_at is not None
+        if self.paused_at is None:
+            return False
+        return self.paused_until is None or self.paused_until > clock.now()
 
     def trigger_now(self, key: str | None = None, **options: Any) -> Run:
         """Submit a Run of this schedule's job with its stored input, now."""
@@ -182,10 +240,11 @@ class Schedule(Namespaced):
 
     def backfill(self, start: dt.datetime, end: dt.datetime, **options: Any) -> list[Run]:
         """Submit Runs for the slots from `start` to `end` that have none."""
-        from sync_scheduler.intake import schedules
+        from sync_scheduler.intake import backfill
 
-        return schedules.backfill(self, start, end, **options)
+        return backfill.backfill(self, start, end, **options)
 
 
 def _decided_fields() -> set[str]:
-    return {f.name for f in Schedule._meta.concrete_fields if not f.primary_key}
+    own = {f.name for f in Schedule._meta.concrete_fields if not f.primary_key}
+    return own - RUNTIME_FIELDS - PAUSE_FIELDS - _BOOKKEEPING

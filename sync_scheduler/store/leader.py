@@ -20,10 +20,9 @@ import dataclasses
 import datetime as dt
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, Subquery
-from django.db.models.functions import Now
+from django.db.models import F, Q, QuerySet
 
-from sync_scheduler import clock, conf
+from sync_scheduler import conf
 from sync_scheduler.models import Leader, Schedule, Term
 from sync_scheduler.store.locking import (
     DatabaseNow,
@@ -99,15 +98,15 @@ def mint(
             if changed == 0:
                 return None
             epoch = seen.epoch + 1
-            _end_terms_before(epoch, now, because)
+            # The one before had proof until its lease ran out, and no longer.
+            ended_at = min(now, seen.expires_at or now)
+            Term.objects.filter(epoch__lt=epoch, ended_at__isnull=True).update(
+                ended_at=ended_at, reason=because
+            )
             Term.objects.create(epoch=epoch, holder=holder, started_at=now)
             return epoch
 
     return repeat_on_deadlock(begin)
-
-
-def _end_terms_before(epoch: int, now: dt.datetime, because: str) -> None:
-    Term.objects.filter(epoch__lt=epoch, ended_at__isnull=True).update(ended_at=now, reason=because)
 
 
 def renew(*, epoch: int, holder: str, lease_seconds: float) -> Renewal | None:
@@ -127,7 +126,7 @@ def renew(*, epoch: int, holder: str, lease_seconds: float) -> Renewal | None:
 def _renew_in_one(epoch: int, holder: str, lease_seconds: float) -> Renewal | None:
     leader, schedule = Leader._meta.db_table, Schedule._meta.db_table
     statement = f"""
-        UPDATE {leader} SET expires_at = CLOCK_TIMESTAMP() + %s
+        UPDATE {leader} SET expires_at = CLOCK_TIMESTAMP() + MAKE_INTERVAL(secs => %s)
         WHERE namespace = %s AND epoch = %s AND holder = %s
         RETURNING CLOCK_TIMESTAMP(), (
             SELECT next_run_at FROM {schedule}
@@ -136,9 +135,8 @@ def _renew_in_one(epoch: int, holder: str, lease_seconds: float) -> Renewal | No
             ORDER BY next_run_at LIMIT 1)
     """  # noqa: S608  # table names are ours
     namespace = conf.get().NAMESPACE
-    lease = dt.timedelta(seconds=lease_seconds)
     with connection().cursor() as cursor:
-        cursor.execute(statement, [lease, namespace, epoch, holder, namespace])
+        cursor.execute(statement, [lease_seconds, namespace, epoch, holder, namespace])
         row = cursor.fetchone()
     return None if row is None else Renewal(database_now=row[0], earliest=row[1])
 
@@ -169,14 +167,14 @@ def resign(*, epoch: int, holder: str, reason: str) -> bool:
     return True
 
 
-def leads(epoch: int) -> bool:
+def is_current(epoch: int) -> bool:
     """Whether this epoch is still the current one; the fence of multi-statement writes."""
-    return Leader.objects.using(alias()).filter(
-        namespace=conf.get().NAMESPACE, epoch=epoch
-    ).exists()
+    return (
+        Leader.objects.using(alias()).filter(namespace=conf.get().NAMESPACE, epoch=epoch).exists()
+    )
 
 
-def _mine(epoch: int, holder: str):  # type: ignore[no-untyped-def]
+def _mine(epoch: int, holder: str) -> QuerySet[Leader]:
     return Leader.objects.using(alias()).filter(
         namespace=conf.get().NAMESPACE, epoch=epoch, holder=holder
     )

@@ -1,0 +1,175 @@
+"""One tick: everything that is due now becomes a Run, or the record of why it did not."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from django.db import DatabaseError, InterfaceError, OperationalError
+
+from sync_scheduler import conf, signals
+from sync_scheduler.dispatch import mishaps
+from sync_scheduler.dispatch.outages import Outages
+from sync_scheduler.dispatch.plan import Circumstances, plan
+from sync_scheduler.errors import LeadershipLost
+from sync_scheduler.intake.ready import announce
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Schedule
+from sync_scheduler.store import leader, schedules, slots
+from sync_scheduler.store.moves import Admitted, Born, Move
+from sync_scheduler.store.schedules import DueSchedule
+
+logger = logging.getLogger(__name__)
+
+# Rows in one statement. A schedule that catches up brings many.
+_MOST_ROWS = 1000
+# Rows that the missed slots of one page may leave behind, and those of one schedule at least.
+_SKIPPED_ROWS = 2000
+_FEWEST_SKIPPED_ROWS = 10
+
+
+class Term(Protocol):
+    """The authority to dispatch."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    def require_trust(self) -> None:
+        """Raises `LeadershipLost` when the proof of leading is older than the lease."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ticked:
+    """What a tick did. `held_up` counts due schedules that could not be moved on."""
+
+    due: int = 0
+    dispatched: int = 0
+    skipped: int = 0
+    failed: int = 0
+    held_up: int = 0
+
+    def __add__(self, other: Ticked) -> Ticked:
+        return Ticked(
+            due=self.due + other.due,
+            dispatched=self.dispatched + other.dispatched,
+            skipped=self.skipped + other.skipped,
+            failed=self.failed + other.failed,
+            held_up=self.held_up + other.held_up,
+        )
+
+
+def tick(term: Term, now: dt.datetime, on_progress: Callable[[], None] = lambda: None) -> Ticked:
+    """Dispatch everything that is due at `now`, page by page."""
+    settings, done = conf.get(), Ticked()
+    outages = Outages()
+    after: tuple[dt.datetime, int] | None = None
+    while True:
+        term.require_trust()
+        page = schedules.due(now, settings.DISPATCH_BATCH, after)
+        if page:
+            given = Circumstances(
+                now=now,
+                settings=settings,
+                skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // len(page))),
+                explain=outages.explain,
+            )
+            done += _dispatch(term, page, given)
+        on_progress()
+        if len(page) < settings.DISPATCH_BATCH:
+            return done
+        after = (page[-1].next_run_at, page[-1].id)
+
+
+def _dispatch(term: Term, page: Sequence[DueSchedule], given: Circumstances) -> Ticked:
+    moves: list[Move] = []
+    failed: list[mishaps.Mishap] = []
+    by_id = {due.id: due for due in page}
+    for due in page:
+        try:
+            moves.append(plan(due, given))
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this schedule's alone
+            failed.append(mishaps.Mishap(due=due, error=error))
+    done, moved = Ticked(due=len(page)), set[int]()
+    for chunk in _chunks(moves):
+        admitted, refused = _admit(chunk, term.epoch)
+        failed += [mishaps.Mishap(due=by_id[i], error=error) for i, error in refused.items()]
+        if not admitted.moved and not leader.is_current(term.epoch):
+            raise LeadershipLost
+        done += _tell(chunk, admitted, len(refused))
+        moved |= admitted.moved
+    _end_pauses(page, moved, given.now)
+    mishaps.record(failed, term.epoch, given)
+    return done + Ticked(failed=len(failed))
+
+
+def _chunks(moves: Sequence[Move]) -> Iterator[list[Move]]:
+    chunk: list[Move] = []
+    rows = 0
+    for move in moves:
+        if chunk and rows + len(move.slots) > _MOST_ROWS:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(move)
+        rows += len(move.slots)
+    if chunk:
+        yield chunk
+
+
+def _admit(chunk: Sequence[Move], epoch: int) -> tuple[Admitted, dict[int, Exception]]:
+    """Write the moves together; one by one if the database refuses something among them."""
+    try:
+        return slots.admit(chunk, epoch), {}
+    except (OperationalError, InterfaceError):
+        raise  # it is the database, not a schedule
+    except DatabaseError as error:
+        if len(chunk) == 1:
+            return Admitted(moved=frozenset(), born=()), {chunk[0].schedule_id: error}
+    moved: set[int] = set()
+    born: list[Born] = []
+    refused: dict[int, Exception] = {}
+    for move in chunk:
+        admitted, faults = _admit([move], epoch)
+        moved |= admitted.moved
+        born += admitted.born
+        refused |= faults
+    return Admitted(moved=frozenset(moved), born=tuple(born)), refused
+
+
+def _tell(chunk: Sequence[Move], admitted: Admitted, refused: int) -> Ticked:
+    ready = [born for born in admitted.born if born.status == State.SUBMITTED]
+    if ready:
+        announce(ready)
+    if signals.slot_dispatched.receivers or signals.slot_skipped.receivers:
+        names = {move.schedule_id: move.name for move in chunk}
+        for born in admitted.born:
+            _notify(names[born.schedule_id], born)
+    return Ticked(
+        dispatched=len(ready),
+        skipped=len(admitted.born) - len(ready),
+        held_up=len(chunk) - len(admitted.moved) - refused,
+    )
+
+
+def _notify(name: str, born: Born) -> None:
+    if born.status == State.SUBMITTED:
+        signals.notify(
+            signals.slot_dispatched, Schedule, schedule=name, slot=born.slot, run_id=born.id
+        )
+    else:
+        signals.notify(
+            signals.slot_skipped, Schedule, schedule=name, slot=born.slot, reason=born.reason
+        )
+
+
+def _end_pauses(page: Sequence[DueSchedule], moved: set[int], now: dt.datetime) -> None:
+    over = [
+        due.id
+        for due in page
+        if due.paused_until is not None and due.paused_until <= now and due.id in moved
+    ]
+    if over:
+        schedules.end_pauses(over, now)

@@ -1,0 +1,78 @@
+"""How history goes: finished Runs with all that belongs to them, in small batches.
+
+A schedule's watermark is not history: it stays, so that a slot whose Run has gone is still known
+to have been done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections.abc import Collection
+
+from django.db.models import Q
+
+from sync_scheduler.models import Attempt, DeadLetter, Event, Node, Run, Step, Term
+from sync_scheduler.store.locking import alias, locked, repeat_on_deadlock, short_transaction
+
+BATCH = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Finished Runs that ended in (after, until], of these jobs, or of all but these."""
+
+    until: dt.datetime
+    after: dt.datetime | None = None
+    only: frozenset[str] | None = None
+    but: frozenset[str] = frozenset()
+
+    def query(self) -> Q:
+        found = Q(finished_at__lte=self.until)
+        if self.after is not None:
+            found &= Q(finished_at__gt=self.after)
+        if self.only is not None:
+            found &= Q(job__in=self.only)
+        if self.but:
+            found &= ~Q(job__in=self.but)
+        return found
+
+
+def delete_runs(span: Span, limit: int = BATCH) -> int:
+    """Delete one batch, oldest first; fewer than `limit` means that nothing is left."""
+
+    def delete() -> int:
+        with short_transaction():
+            oldest = Run.objects.filter(span.query()).order_by("finished_at")
+            ids = list(locked(oldest).values_list("id", flat=True)[:limit])
+            if ids:
+                _delete_with_children(ids)
+            return len(ids)
+
+    return repeat_on_deadlock(delete)
+
+
+def _delete_with_children(ids: Collection[uuid.UUID]) -> None:
+    for child in (Attempt, Step, Event):
+        rows = child._default_manager.using(alias()).filter(run_id__in=ids)
+        rows._raw_delete(alias())  # noqa: SLF001  # the collector would load every row first
+    DeadLetter.objects.filter(run_id__in=ids).update(run=None)
+    Run.objects.filter(id__in=ids)._raw_delete(alias())  # noqa: SLF001
+
+
+def delete_dead_letters(
+    resolved_before: dt.datetime, created_before: dt.datetime, limit: int = BATCH
+) -> int:
+    """Letters that were dealt with, and open ones that nobody wanted for very long."""
+    old = Q(resolved_at__lte=resolved_before) | Q(created_at__lte=created_before)
+    ids = list(DeadLetter.objects.filter(old).order_by("id").values_list("id", flat=True)[:limit])
+    return DeadLetter.objects.filter(id__in=ids).delete()[0] if ids else 0
+
+
+def delete_nodes(silent_since: dt.datetime) -> int:
+    return Node.objects.filter(heartbeat_at__lte=silent_since).delete()[0]
+
+
+def delete_terms(ended_before: dt.datetime) -> int:
+    return Term.objects.filter(ended_at__lte=ended_before).delete()[0]

@@ -1,0 +1,182 @@
+"""How schedules come, change and go: idempotent by name, from any number of nodes at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from sync_scheduler.models import Schedule
+from sync_scheduler.models.schedule import RULE_FIELDS
+from sync_scheduler.store.locking import alias, connection
+from sync_scheduler.timing import slots
+
+GONE = "gone"
+GONE_NOTE = "Disabled: it is no longer declared in the code."
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a schedule is to be. `enabled` holds for a new one; `is_anchored`: anchor was given."""
+
+    name: str
+    values: dict[str, Any]
+    enabled: bool
+    is_anchored: bool
+
+    def snapshot(self) -> dict[str, Any]:
+        """The definition as JSON, kept with the row to tell later what has changed since."""
+        plain = {name: _plain(value) for name, value in self.values.items()}
+        if not self.is_anchored:
+            del plain["anchor_at"]
+        return {**plain, "enabled": self.enabled}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    schedule: Schedule
+    created: bool
+    updated: bool
+
+
+def put(definition: Definition, source: str) -> Put:
+    """Create or update the schedule of this name."""
+    with transaction.atomic(using=alias()):
+        row = _locked(definition.name)
+        if row is None:
+            born = _insert(definition, source)
+            if born is not None:
+                return Put(schedule=born, created=True, updated=False)
+            row = _locked(definition.name)
+            if row is None:
+                raise RuntimeError("a schedule came and went at this moment; register it again")
+        return Put(schedule=row, created=False, updated=_update(row, definition, source))
+
+
+def insert(definition: Definition, source: str) -> Schedule | None:
+    """Create it; None if the name is taken."""
+    with transaction.atomic(using=alias()):
+        if _locked(definition.name) is not None:
+            return None
+        return _insert(definition, source)
+
+
+def remove(name: str) -> bool:
+    return Schedule.objects.filter(name=name).delete()[1].get(Schedule._meta.label, 0) > 0
+
+
+def _locked(name: str) -> Schedule | None:
+    query = Schedule.objects.filter(name=name)
+    if connection().features.has_select_for_update:
+        query = query.select_for_update()
+    return query.first()
+
+
+def _insert(definition: Definition, source: str) -> Schedule | None:
+    schedule = Schedule(
+        name=definition.name,
+        source=source,
+        enabled=definition.enabled,
+        declared=definition.snapshot(),
+        **definition.values,
+    )
+    try:
+        with transaction.atomic(using=alias()):
+            schedule.save(using=alias())
+    except IntegrityError:
+        return None
+    return schedule
+
+
+def _update(row: Schedule, definition: Definition, source: str) -> bool:
+    """Bring the row up to the definition; what an operator decided stays (see `_follows`)."""
+    before, after = row.declared or {}, definition.snapshot()
+    changed = False
+    for name, value in definition.values.items():
+        if name == "anchor_at" and not _anchor_moves(row, definition):
+            continue
+        if getattr(row, name) == value:
+            continue
+        if name in RULE_FIELDS or _follows(name, before, after, source):
+            setattr(row, name, value)
+            changed = True
+    if before.get(GONE):
+        row.enabled, row.note, changed = definition.enabled, "", True
+    elif before and before.get("enabled") != after["enabled"] and row.enabled != after["enabled"]:
+        row.enabled, changed = definition.enabled, True
+    if source == Schedule.Source.CODE and row.source != source:
+        row.source, changed = source, True
+    if changed or before != after:
+        row.declared = after
+        row.save(using=alias())
+    return changed
+
+
+def _follows(name: str, before: dict[str, Any], after: dict[str, Any], source: str) -> bool:
+    """Whether the row takes over a value that differs.
+
+    Through the API the caller means what it says. Code repeats itself at every start: there only
+    what has changed in the code wins over what an operator changed in the row.
+    """
+    return source != Schedule.Source.CODE or before.get(name) != after[name]
+
+
+def _anchor_moves(row: Schedule, definition: Definition) -> bool:
+    """An interval without a start keeps counting from where it began."""
+    values = definition.values
+    same = all(getattr(row, name) == values[name] for name in RULE_FIELDS - {"anchor_at"})
+    return definition.is_anchored or not same
+
+
+def mark_gone(schedule: Schedule) -> None:
+    """It has vanished from the code: keep it, but do not run it."""
+    schedule.enabled = False
+    schedule.note = GONE_NOTE
+    schedule.declared = {**(schedule.declared or {}), GONE: True}
+    schedule.save(using=alias(), update_fields=["enabled", "note", "declared"])
+
+
+def pause(
+    schedule_id: int, *, now: dt.datetime, until: dt.datetime | None, note: str, by: str
+) -> bool:
+    return bool(
+        Schedule.objects.filter(id=schedule_id).update(
+            paused_at=now,
+            paused_until=until,
+            pause_note=note[:500],
+            paused_by=by[:150],
+            version=F("version") + 1,
+            updated_at=now,
+        )
+    )
+
+
+def resume(schedule_id: int, *, now: dt.datetime) -> Schedule | None:
+    """End the pause, going on with the next future slot. Returns the row as it was before."""
+    with transaction.atomic(using=alias()):
+        query = Schedule.objects.filter(id=schedule_id)
+        if connection().features.has_select_for_update:
+            query = query.select_for_update()
+        row = query.first()
+        if row is None:
+            return None
+        next_run_at = row.next_run_at
+        if row.is_paused and next_run_at is not None and next_run_at <= now:
+            next_run_at = slots.next_after(row.recurrence, now)
+        Schedule.objects.filter(id=row.id).update(
+            paused_at=None,
+            paused_until=None,
+            pause_note="",
+            paused_by="",
+            version=F("version") + 1,
+            updated_at=now,
+            next_run_at=next_run_at,
+        )
+        return row
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.datetime) else value

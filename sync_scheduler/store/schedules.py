@@ -1,0 +1,196 @@
+"""Schedules as the dispatcher sees them: what is due, what failed, what must be mended."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db.models import F, Q
+
+from sync_scheduler.models import Schedule
+from sync_scheduler.store import leader
+from sync_scheduler.store.locking import short_transaction
+from sync_scheduler.timing.rules import Recurrence
+
+_FACTS = (
+    "id",
+    "name",
+    "job",
+    "input",
+    "kind",
+    "expression",
+    "timezone",
+    "anchor_at",
+    "start_at",
+    "end_at",
+    "jitter_seconds",
+    "misfire",
+    "max_catch_up",
+    "misfire_grace",
+    "overlap",
+    "paused_at",
+    "paused_until",
+    "pause_note",
+    "paused_by",
+    "version",
+    "next_run_at",
+    "last_slot",
+    "failures",
+    "retry_dispatch_at",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """What a decision is derived from; field order is that of `_FACTS`."""
+
+    id: int
+    name: str
+    job: str
+    input: dict[str, Any]
+    kind: str
+    expression: str
+    timezone: str
+    anchor_at: dt.datetime | None
+    start_at: dt.datetime | None
+    end_at: dt.datetime | None
+    jitter_seconds: float
+    misfire: str
+    max_catch_up: int
+    misfire_grace: float | None
+    overlap: str
+    paused_at: dt.datetime | None
+    paused_until: dt.datetime | None
+    pause_note: str
+    paused_by: str
+    version: int
+    next_run_at: dt.datetime
+    last_slot: dt.datetime | None
+    failures: int
+    retry_dispatch_at: dt.datetime | None
+
+    @property
+    def recurrence(self) -> Recurrence:
+        """The rule; raises `InvalidRule` if the row holds one that cannot be read."""
+        return Recurrence(
+            kind=self.kind,  # type: ignore[arg-type]  # checked by Recurrence itself
+            expression=self.expression,
+            timezone=self.timezone,
+            anchor=self.anchor_at,
+            start_at=self.start_at,
+            end_at=self.end_at,
+        )
+
+
+def due(
+    now: dt.datetime, limit: int, after: tuple[dt.datetime, int] | None = None
+) -> list[DueSchedule]:
+    """Enabled schedules whose time has come, earliest first.
+
+    `after` is the last one of the page before: a schedule that cannot be dispatched does not
+    hide those behind it. One that waits after a failure is left out.
+    """
+    query = Schedule.objects.filter(
+        Q(retry_dispatch_at__isnull=True) | Q(retry_dispatch_at__lte=now),
+        enabled=True,
+        next_run_at__lte=now,
+    )
+    if after is not None:
+        at, row = after
+        query = query.filter(next_run_at__gte=at).filter(Q(next_run_at__gt=at) | Q(id__gt=row))
+    rows = query.order_by("next_run_at", "id").values_list(*_FACTS)[:limit]
+    return [DueSchedule(*row) for row in rows]
+
+
+def earliest_retry(now: dt.datetime) -> dt.datetime | None:
+    """When the first of the schedules that wait after a failure is to be tried again."""
+    return (
+        Schedule.objects.filter(enabled=True, next_run_at__lte=now, retry_dispatch_at__gt=now)
+        .order_by("retry_dispatch_at")
+        .values_list("retry_dispatch_at", flat=True)
+        .first()
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Schedules that failed alike: the same error, as often as this before."""
+
+    ids: tuple[int, ...]
+    failures: int
+    error: str
+    retry_at: dt.datetime
+
+
+def record_failures(failures: Iterable[Failure], epoch: int) -> None:
+    """Count one more failure for each schedule and let it wait."""
+    with short_transaction():
+        if not leader.is_current(epoch):
+            return
+        for failure in failures:
+            Schedule.objects.filter(
+                id__in=failure.ids, failures=failure.failures, enabled=True
+            ).update(
+                failures=F("failures") + 1,
+                error=failure.error,
+                retry_dispatch_at=failure.retry_at,
+            )
+
+
+def give_up(schedule: DueSchedule, *, error: str, epoch: int) -> bool:
+    """Stop a schedule whose rule cannot be read: it has no next run until it is mended."""
+    with short_transaction():
+        if not leader.is_current(epoch):
+            return False
+        return bool(
+            Schedule.objects.filter(
+                id=schedule.id, version=schedule.version, next_run_at=schedule.next_run_at
+            ).update(next_run_at=None, failures=0, retry_dispatch_at=None, error=error)
+        )
+
+
+def end_pauses(ids: Sequence[int], now: dt.datetime) -> int:
+    """Clear the pauses of these schedules whose end has come."""
+    return Schedule.objects.filter(id__in=ids, paused_until__lte=now).update(
+        paused_at=None, paused_until=None, pause_note="", paused_by="", version=F("version") + 1
+    )
+
+
+def clear_disabled() -> int:
+    """A disabled schedule has no next run, whichever way it was disabled.
+
+    Otherwise one that is enabled again behind our back would find a next run in the past and
+    make up for all the time that it was off.
+    """
+    return Schedule.objects.filter(enabled=False, next_run_at__isnull=False).update(
+        next_run_at=None, failures=0, retry_dispatch_at=None
+    )
+
+
+def page(after: int, limit: int) -> list[Schedule]:
+    """Enabled schedules by id, those without a next run included."""
+    return list(Schedule.objects.filter(enabled=True, id__gt=after).order_by("id")[:limit])
+
+
+def without_next_run(limit: int) -> list[Schedule]:
+    """Enabled schedules that have no next run: ended ones, and ones enabled behind our back."""
+    query = Schedule.objects.filter(enabled=True, next_run_at__isnull=True)
+    return list(query.order_by("-id")[:limit])
+
+
+def set_next_runs(wanted: Iterable[tuple[Schedule, dt.datetime | None]], epoch: int) -> int:
+    """Put next runs right, where the schedule has not changed meanwhile."""
+    changed = 0
+    with short_transaction():
+        if not leader.is_current(epoch):
+            return 0
+        for schedule, next_run_at in wanted:
+            seen: dict[str, Any] = {"next_run_at": schedule.next_run_at}
+            if schedule.next_run_at is None:
+                seen = {"next_run_at__isnull": True}
+            changed += Schedule.objects.filter(
+                id=schedule.id, version=schedule.version, enabled=True, **seen
+            ).update(next_run_at=next_run_at)
+    return changed

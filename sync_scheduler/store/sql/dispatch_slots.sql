@@ -1,0 +1,72 @@
+-- Turn decided slots into Runs and move their schedules on, as one statement.
+-- A schedule is moved only if it is still as it was when the decision was made, nobody holds its
+-- row, and the term that decided is still the current one. Runs are born only for moved schedules.
+-- Answers one row per Run, and one without a Run for a moved schedule that got none.
+WITH decided AS (
+  SELECT * FROM UNNEST(
+    %(id)s::bigint[], %(seen_next)s::timestamptz[], %(seen_last)s::timestamptz[],
+    %(seen_version)s::int[], %(next)s::timestamptz[], %(last)s::timestamptz[], %(job)s::text[],
+    %(queue)s::text[], %(priority)s::smallint[], %(max_attempts)s::int[], %(timeout)s::float8[],
+    %(lease)s::float8[], %(gate)s::text[], %(capacity)s::int[], %(overflow)s::text[],
+    %(guarded)s::bool[]
+  ) AS d(id, seen_next, seen_last, seen_version, next_slot, watermark, job, queue, priority,
+         max_attempts, timeout_seconds, lease_seconds, gate, capacity, overflow, guarded)
+), free AS MATERIALIZED (
+  SELECT s.id FROM sync_scheduler_schedule s JOIN decided d ON d.id = s.id
+  WHERE s.next_run_at = d.seen_next AND s.version = d.seen_version AND s.enabled
+    AND s.last_slot IS NOT DISTINCT FROM d.seen_last
+    AND EXISTS (
+      SELECT 1 FROM sync_scheduler_leader l
+      WHERE l.namespace = %(namespace)s AND l.epoch = %(epoch)s)
+  ORDER BY s.id
+  FOR UPDATE OF s SKIP LOCKED
+), moved AS (
+  UPDATE sync_scheduler_schedule s
+  SET next_run_at = d.next_slot, last_slot = d.watermark,
+      failures = 0, retry_dispatch_at = NULL, error = ''
+  FROM decided d JOIN free ON free.id = d.id
+  WHERE s.id = d.id
+  RETURNING s.id, s.name, s.input, d.job, d.queue, d.priority, d.max_attempts,
+            d.timeout_seconds, d.lease_seconds, d.gate, d.capacity, d.overflow, d.guarded
+), roomy AS (
+  -- Backfills that only wait must not make regular slots look like overlaps.
+  SELECT moved.*, CASE WHEN capacity IS NOT NULL THEN capacity - (
+      SELECT COUNT(*) FROM sync_scheduler_run a
+      WHERE a.schedule_id = moved.id AND a.status IN ('submitted', 'running')
+        AND (a.status = 'running' OR a.trigger <> 'backfill')
+    ) END AS room
+  FROM moved
+), planned AS (
+  SELECT p.*, p.ordinal > roomy.room AS is_too_many, roomy.name AS schedule_name,
+         roomy.input, roomy.job, roomy.queue, roomy.priority, roomy.max_attempts,
+         roomy.timeout_seconds, roomy.lease_seconds, roomy.gate, roomy.overflow, roomy.guarded
+  FROM UNNEST(
+    %(slot_id)s::uuid[], %(slot_schedule)s::bigint[], %(slot)s::timestamptz[], %(slot_key)s::text[],
+    %(slot_dedupe)s::uuid[], %(slot_run_at)s::timestamptz[], %(slot_status)s::text[],
+    %(slot_reason)s::text[], %(slot_error)s::text[], %(slot_meta)s::text[], %(slot_ordinal)s::int[]
+  ) AS p(id, schedule_id, slot, key, dedupe, run_at, status, reason, error, meta, ordinal)
+  JOIN roomy ON roomy.id = p.schedule_id
+), settled AS (
+  SELECT planned.*,
+         CASE WHEN is_too_many THEN 'skipped' ELSE status END AS final_status,
+         CASE WHEN is_too_many THEN overflow ELSE reason END AS final_reason
+  FROM planned
+), born AS (
+  INSERT INTO sync_scheduler_run (
+    id, namespace, job, queue, priority, input, key, dedupe, schedule_id, schedule_name, slot,
+    trigger, status, attempt, max_attempts, run_at, submitted_at, finished_at, error,
+    progress_message, node, reason, meta, timeout_seconds, lease_seconds, token, crashes, suspect,
+    guard, gate, epoch, depth)
+  SELECT
+    id, %(namespace)s, job, queue, priority, input, key, dedupe, schedule_id, schedule_name, slot,
+    'slot', final_status, 0, max_attempts, run_at, CLOCK_TIMESTAMP(),
+    CASE WHEN final_status <> 'submitted' THEN CLOCK_TIMESTAMP() END, error,
+    '', '', final_reason, meta::jsonb, timeout_seconds, lease_seconds, 0, 0, FALSE,
+    CASE WHEN guarded THEN schedule_id END, gate, %(epoch)s, 0
+  FROM settled
+  ON CONFLICT DO NOTHING
+  RETURNING id, schedule_id, slot, status, reason, queue, priority, run_at
+)
+SELECT moved.id, born.id, born.slot, born.status, born.reason, born.queue, born.priority,
+       born.run_at
+FROM moved LEFT JOIN born ON born.schedule_id = moved.id
