@@ -7,6 +7,7 @@ the default. Every fault is collected, so that a person mends all of them in one
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_type_hints
@@ -161,13 +162,22 @@ def _word(kind: Any) -> str:
 
 
 def _range_faults(s: Settings) -> list[str]:
-    found = [f"{name} must be larger than 0." for name in _POSITIVE if getattr(s, name) <= 0]
-    found += [f"{name} must not be negative." for name in _NOT_NEGATIVE if getattr(s, name) < 0]
+    # Written so that NaN, which compares as false with everything, is caught as well.
+    found = [
+        f"{name} must be a number larger than 0."
+        for name in _POSITIVE
+        if not 0 < getattr(s, name) < math.inf
+    ]
+    found += [
+        f"{name} must be a number and not negative."
+        for name in _NOT_NEGATIVE
+        if not 0 <= getattr(s, name) < math.inf
+    ]
     if s.LEADER_HEARTBEAT * 2 > s.LEADER_LEASE:
         found.append("LEADER_HEARTBEAT must be at most half of LEADER_LEASE.")
     if s.NODE_HEARTBEAT * 2 > s.NODE_LEASE:
         found.append("NODE_HEARTBEAT must be at most half of NODE_LEASE.")
-    if s.MISFIRE_GRACE < 3 * s.LEADER_LEASE:
+    if not s.MISFIRE_GRACE >= 3 * s.LEADER_LEASE:
         found.append(
             "MISFIRE_GRACE must be at least 3 times LEADER_LEASE, or a change of leader"
             " would turn slots into misfires."

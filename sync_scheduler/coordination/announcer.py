@@ -35,8 +35,9 @@ class _Announcer:
         thread.start()
 
     def add(self, entries: Iterable[Ready]) -> None:
-        self._idle.clear()
+        # In this order: seen as idle between the two, it is cleared and comes back by itself.
         self._pending.extend(entries)
+        self._idle.clear()
         self._wake.set()
 
     def flush(self, seconds: float) -> bool:

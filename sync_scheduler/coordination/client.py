@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
+from redis.backoff import NoBackoff
 from redis.commands.core import Script
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination.keys import Keys
@@ -53,6 +55,8 @@ def connect(url: str, timeout: float | None = None) -> Any:
         "socket_keepalive": True,
         "decode_responses": True,
         "health_check_interval": 0,
+        # The library would try for seconds on its own; whoever asks here has a way without Redis.
+        "retry": Retry(NoBackoff(), 1),
     }
     scheme = url.split("://", 1)[0]
     if scheme.endswith("+sentinel"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from typing import Protocol
 
 from sync_scheduler.errors import InvalidJob
 
-# Beyond this exponent every factor above 1 has passed any sensible maximum; it also keeps a
-# float from overflowing on the thousandth attempt.
+# Beyond this exponent every usual factor has passed any sensible maximum.
 _LARGEST_EXPONENT = 64
 
 
@@ -36,15 +36,18 @@ class Exponential:
 
     def delay(self, attempt: int) -> float:
         exponent = min(max(attempt - 1, 0), _LARGEST_EXPONENT)
-        longest = min(self.base * self.factor**exponent, self.maximum)
+        try:
+            longest = min(self.base * self.factor**exponent, self.maximum)
+        except OverflowError:
+            longest = self.maximum
         # Full jitter: retries of many runs that failed together must not come back together.
-        return random.uniform(0, longest) if self.jitter else longest  # noqa: S311
+        return random.uniform(0, longest) if self.jitter else longest
 
 
 def fixed(seconds: float) -> Fixed:
     """The same pause before every attempt."""
-    if seconds < 0:
-        raise InvalidJob(f"fixed({seconds}): the pause must not be negative.")
+    if not 0 <= seconds < math.inf:
+        raise InvalidJob(f"fixed({seconds}): the pause must be a number of at least 0.")
     return Fixed(seconds=float(seconds))
 
 
@@ -55,9 +58,10 @@ def exponential(
 
     With `jitter` the pause is a random part of that.
     """
-    if base < 0 or maximum < 0 or factor < 1:
+    if not (0 <= base < math.inf and 0 <= maximum < math.inf and 1 <= factor < math.inf):
         raise InvalidJob(
-            "exponential(): base and maximum must not be negative and factor must be at least 1."
+            "exponential(): base and maximum must not be negative and factor must be at least 1,"
+            " and none of them may be infinite."
         )
     return Exponential(
         base=float(base), factor=float(factor), maximum=float(maximum), jitter=jitter

@@ -6,11 +6,12 @@ import dataclasses
 import datetime as dt
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sync_scheduler.errors import InvalidInput, InvalidJob
-from sync_scheduler.jobs import registry
+from sync_scheduler.jobs import payload, registry
 from sync_scheduler.jobs.backoff import Backoff, exponential
 from sync_scheduler.jobs.context import JobContext, NoBacking
 from sync_scheduler.jobs.limits import RateLimit, parse_rate
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 PRIORITIES = range(-100, 101)
 DEFAULT_BACKOFF = exponential()
+_LONGEST_DELAY = 1000 * 366 * 86_400.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +49,9 @@ class Policy:
             found.append("priority must lie between -100 and 100")
         if self.max_attempts < 1:
             found.append("max_attempts must be at least 1")
-        if self.timeout is not None and self.timeout <= 0:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
             found.append("timeout must be larger than 0, or None")
-        if self.lease is not None and self.lease <= 0:
+        if self.lease is not None and not 0 < self.lease < math.inf:
             found.append("lease must be larger than 0, or None")
         if self.concurrency is not None and self.concurrency < 1:
             found.append("concurrency must be at least 1, or None")
@@ -73,7 +75,7 @@ class Options:
     timeout: float | None = None
     meta: Mapping[str, Any] | None = None
 
-    def faults(self) -> list[str]:  # noqa: C901  # a line per option
+    def faults(self) -> list[str]:  # a line per option
         found = []
         if self.delay is not None and self.at is not None:
             found.append("give delay or at, not both")
@@ -81,17 +83,23 @@ class Options:
             found.append("at must have a time zone")
         if self.key is not None and not 0 < len(self.key) <= 255:
             found.append("key must be 1 to 255 characters")
-        if self.key is not None and "\0" in self.key:
-            found.append("key must not contain NUL")
+        if self.key is not None and not _is_storable(self.key):
+            found.append("key must not contain NUL or half of a surrogate pair")
         if self.priority is not None and self.priority not in PRIORITIES:
             found.append("priority must lie between -100 and 100")
         if self.max_attempts is not None and self.max_attempts < 1:
             found.append("max_attempts must be at least 1")
-        if self.timeout is not None and self.timeout <= 0:
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
             found.append("timeout must be larger than 0")
-        if self.queue is not None and not 0 < len(self.queue) <= 100:
-            found.append("queue must be 1 to 100 characters")
+        if isinstance(self.delay, int | float) and not abs(self.delay) <= _LONGEST_DELAY:
+            found.append("delay must be a number of seconds, of at most a thousand years")
+        if self.queue is not None and not (0 < len(self.queue) <= 100 and self.queue.isprintable()):
+            found.append("queue must be 1 to 100 printable characters")
         return found
+
+
+def _is_storable(text: str) -> bool:
+    return text == payload.clean_text(text, 4 * len(text))
 
 
 class Job:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-class Mismatch(Exception):  # noqa: N818  # never leaves this package
+class Mismatch(Exception):  # never leaves this package
     """The value does not fit; the message completes "must be ..."."""
 
 
@@ -30,7 +30,7 @@ def _same(value: Any) -> Any:
 ANYTHING = Codec(_same, _same)
 
 
-def codec_for(hint: Any) -> Codec:  # noqa: C901  # one branch per family of hints
+def codec_for(hint: Any) -> Codec:  # one branch per family of hints
     """How values of this hint are checked, written and read."""
     if hint is Any or isinstance(hint, typing.TypeVar):
         return ANYTHING
@@ -106,7 +106,8 @@ def _textual(
     kind: type, name: str, read: Callable[[str], Any], write: Callable[[Any], str]
 ) -> Codec:
     def encode(value: Any) -> str:
-        if isinstance(value, kind):
+        # A datetime counts as a date in Python, but its text cannot be read back as one.
+        if isinstance(value, kind) and not (kind is dt.date and isinstance(value, dt.datetime)):
             return write(value)
         if isinstance(value, str):
             try:
@@ -172,6 +173,9 @@ def _sequence(container: Any, arguments: tuple[Any, ...]) -> Codec:
                 out.append(codec.encode(item))
             except Mismatch as error:
                 raise Mismatch(f"a list whose item {i} is {error}") from None
+        if isinstance(value, set | frozenset):
+            # A set has no order of its own; equal sets must be stored as equal lists.
+            out.sort(key=repr)
         return out
 
     def decode(value: Any) -> Any:
@@ -249,9 +253,6 @@ def _pydantic(kind: Any) -> Codec:
         except ValueError as error:
             first = error.errors()[0] if hasattr(error, "errors") else {"msg": "invalid"}
             where = ".".join(str(part) for part in first.get("loc", ()))
-            raise Mismatch(
-                f"a {kind.__name__} ({where or 'value'}: {first['msg']})"
-            ) from None
+            raise Mismatch(f"a {kind.__name__} ({where or 'value'}: {first['msg']})") from None
 
     return Codec(encode, kind.model_validate)
-

@@ -21,7 +21,7 @@ from sync_scheduler import clock
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.control import TimeLimit
 from sync_scheduler.work.backing import WorkerBacking
-from sync_scheduler.work.execute import aexecute, execute
+from sync_scheduler.work.execute import aexecute, execute, outcome_of
 from sync_scheduler.work.wire import Order, Reader, Report, note
 
 # Reports of tiny jobs travel together, but never wait longer than this for company.
@@ -44,8 +44,10 @@ class Outbox:
             self._lines.append(line)
             waited = clock.monotonic() - self._since
             if flush or len(self._lines) >= _FLUSH_COUNT or waited >= _FLUSH_SECONDS:
-                data, self._lines = b"".join(self._lines), []
-                self._sock.sendall(data)
+                # Sent before it is forgotten: a time limit that strikes a heartbeat right here
+                # may send reports twice, which is harmless, but never lose another handler's.
+                self._sock.sendall(b"".join(self._lines))
+                self._lines = []
 
 
 class Running:
@@ -159,16 +161,9 @@ class Child:
         try:
             close_old_connections()
             return execute(order, backing)
-        except TimeLimit:
-            # It arrived between the handler's end and ours; too late is too late.
-            return Report(
-                run=order.run,
-                token=order.token,
-                kind="timeout",
-                started=started,
-                finished=clock.now().timestamp(),
-                error="the handler ran longer than its timeout",
-            )
+        except BaseException as error:  # or this thread would end
+            # A time limit that arrived between the handler's end and ours, say.
+            return outcome_of(order, started, error)
         finally:
             running.end()
             del self._running[order.run]
@@ -191,7 +186,7 @@ class Child:
             self._tasks.pop(order.run, None)
             self._outbox.add(report.line(), flush=True)
 
-        assert self._loop is not None  # noqa: S101  # this runs inside it
+        assert self._loop is not None  # this runs inside it
         self._tasks[order.run] = (self._loop.create_task(attempt()), backing)
 
 

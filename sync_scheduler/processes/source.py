@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client, local, queues, ready_queue
@@ -67,7 +68,7 @@ class Source:
     def polled(self, *, full: bool) -> None:
         """A poll was made; when the next one is due depends on whether it found enough."""
         pause = _SLOW_POLL if self._redis_works else conf.get().POLL_INTERVAL
-        jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311
+        jittered = pause * random.uniform(0.75, 1.25)
         self._poll_at = clock.monotonic() + (0.0 if full else jittered)
 
     def seconds_to_poll(self) -> float:
@@ -99,9 +100,11 @@ class Source:
 
     def _listen(self) -> None:
         """The waiting thread."""
-        blocking = client.blocking_client(_BLOCK_SECONDS)
+        blocking: Any = None
         while not self._stopped.is_set():
             try:
+                # Some clients (of a Cluster) speak to the server when they are made.
+                blocking = blocking or client.blocking_client(_BLOCK_SECONDS)
                 self._names = queues.known(blocking)
                 if not self._redis_works:
                     logger.info("Redis answers again", extra={"event": "redis_back"})
@@ -112,8 +115,9 @@ class Source:
                     self._wait_for_one(blocking)
             except client.UNREACHABLE as error:
                 self._redis_failed(error)
-                self._stopped.wait(_RETRY_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311
-        blocking.close()
+                self._stopped.wait(_RETRY_SECONDS * random.uniform(0.75, 1.25))
+        if blocking is not None:
+            blocking.close()
 
     def _wait_for_one(self, blocking: object) -> None:
         names = self.queue_names()

@@ -8,12 +8,13 @@ import uuid
 from django.db import transaction
 
 from sync_scheduler import lifecycle
+from sync_scheduler.jobs import payload
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Attempt, Event, Run
 from sync_scheduler.store import waiting
 from sync_scheduler.store.locking import alias, connection, database_now, repeat_on_deadlock
 
-_TEXT_LIMIT = 500
+_TEXT_LIMIT, _REASON_BYTES = 500, 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class Cancelled:
 
 
 def cancel(run_id: uuid.UUID, *, reason: str, by: str) -> Cancelled:
+    reason, by = payload.clean_text(reason, _REASON_BYTES), payload.clean_text(by, _REASON_BYTES)
     return repeat_on_deadlock(lambda: _cancel(run_id, reason, by))
 
 

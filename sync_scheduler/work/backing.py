@@ -15,6 +15,7 @@ from sync_scheduler.store import steps
 from sync_scheduler.work.wire import Order
 
 _BEAT_SECONDS = 0.2
+_MESSAGE_BYTES = 2000
 
 
 class WorkerBacking:
@@ -35,6 +36,7 @@ class WorkerBacking:
         return self.cancelled
 
     def beat(self, progress: float | None, message: str) -> None:
+        message = payload.clean_text(str(message), _MESSAGE_BYTES)
         now = clock.monotonic()
         if now - self._sent_at >= _BEAT_SECONDS:
             self._sent_at, self._unsent = now, None
@@ -54,9 +56,7 @@ class WorkerBacking:
     def remember(self, name: str, result: Any) -> Any:
         limit = conf.get().MAX_RESULT_BYTES
         kept = payload.normalise(result, f"The result of step {name!r}", limit)
-        steps.remember(
-            self._id, name, kept, attempt=self._order.attempt, token=self._order.token
-        )
+        steps.remember(self._id, name, kept, attempt=self._order.attempt, token=self._order.token)
         return kept
 
     async def arecall(self, name: str) -> tuple[bool, Any]:

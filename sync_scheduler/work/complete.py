@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Sequence
 
 from sync_scheduler import clock, signals
 from sync_scheduler.coordination import joins
 from sync_scheduler.intake import ready
 from sync_scheduler.jobs import registry
+from sync_scheduler.jobs.definition import DEFAULT_BACKOFF
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import Attempt, Run
 from sync_scheduler.store.claims import Claim
@@ -16,7 +18,10 @@ from sync_scheduler.store.outcomes import Ending, Recorded, record
 from sync_scheduler.store.waiting import ReadyRow
 from sync_scheduler.work.wire import Report
 
+logger = logging.getLogger(__name__)
+
 _OUTCOMES = Attempt.Outcome
+_LONGEST_PAUSE = 366 * 86_400.0
 
 
 def ending_of(claim: Claim, report: Report, node: str) -> Ending:
@@ -52,7 +57,8 @@ def _failed(
     claim: Claim, report: Report, node: str, started: dt.datetime, finished: dt.datetime
 ) -> Ending:
     timed_out = report.kind == "timeout"
-    reason = Reason.TIMED_OUT.value if timed_out else report.error.splitlines()[0][:500]
+    lines = report.error.strip().splitlines() or [report.kind]
+    reason = Reason.TIMED_OUT.value if timed_out else lines[0][:500]
     if claim.tries < claim.max_attempts:
         return Ending(
             claim=claim,
@@ -83,7 +89,14 @@ def _pause(claim: Claim, report: Report) -> float:
     if report.delay is not None:
         return max(0.0, report.delay)
     job = registry.find(claim.job)
-    return 0.0 if job is None else job.policy.backoff.delay(claim.tries)
+    if job is None:
+        return 0.0
+    try:
+        seconds = float(job.policy.backoff.delay(claim.tries))
+        return min(max(0.0, seconds), _LONGEST_PAUSE)
+    except Exception:  # a back-off of somebody's own must not stop the worker
+        logger.exception("the back-off of %s raised", claim.job, extra={"event": "backoff_failed"})
+        return DEFAULT_BACKOFF.delay(claim.tries)
 
 
 def crashed(claim: Claim, node: str, why: str, *, guilty: bool, limit: int) -> Ending:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import math
 import traceback as tracebacks
 import uuid
 from collections.abc import Callable
 from typing import Any
 
-from django.db import transaction
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections, transaction
 
 from sync_scheduler import clock, conf
 from sync_scheduler.errors import LeaseLost, SchedulerError
@@ -29,6 +31,8 @@ from sync_scheduler.store.outcomes import Ending, record
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.wire import Order, Report
 
+_LONGEST_PAUSE = 366 * 86_400.0
+
 
 def execute(order: Order, backing: WorkerBacking) -> Report:
     """Run a plain handler here."""
@@ -40,7 +44,7 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
             return _execute_atomic(job, order, backing, started)
         value = job.func(*_arguments(job, order, backing), **job.signature.decode(order.input))
         return _done(order, started, value)
-    except BaseException as error:  # noqa: BLE001  # a handler may raise anything
+    except BaseException as error:  # a handler may raise anything
         return outcome_of(order, started, error)
     finally:
         ancestry.current.reset(token)
@@ -52,6 +56,9 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
     started = clock.now().timestamp()
     ancestry.current.set(ancestry.Ancestor(uuid.UUID(order.run), order.depth))
     try:
+        # What async handlers ask of the database runs in one thread, whose connection may have
+        # died since the last of them.
+        await sync_to_async(close_old_connections)()
         job = registry.get(order.job)
         arguments = _arguments(job, order, backing)
         value = await job.func(*arguments, **job.signature.decode(order.input))
@@ -60,7 +67,7 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
         if backing.cancelled:
             return outcome_of(order, started, Cancel("asked to stop"))
         return outcome_of(order, started, TimeLimit())
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return outcome_of(order, started, error)
     finally:
         backing.flush()
@@ -98,7 +105,7 @@ def outcome_of(order: Order, started: float, error: BaseException) -> Report:
     """What an exception means for the Run."""
     kind, delay = "error", None
     if isinstance(error, Retry):
-        kind, delay = "retry", error.delay
+        kind, delay = "retry", _seconds(getattr(error, "delay", None))
     elif isinstance(error, Cancel):
         kind = "cancel"
     elif isinstance(error, TimeLimit):
@@ -119,14 +126,23 @@ def outcome_of(order: Order, started: float, error: BaseException) -> Report:
     )
 
 
+def _seconds(delay: Any) -> float | None:
+    """The pause that a handler asked for; None, the job's own back-off, if it makes no sense."""
+    try:
+        seconds = delay.total_seconds() if isinstance(delay, dt.timedelta) else float(delay)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), _LONGEST_PAUSE) if math.isfinite(seconds) else None
+
+
 def describe(error: BaseException) -> str:
     """`ValueError: no such order`, whatever the exception's own text does."""
-    if isinstance(error, Cancel | Retry):
-        return payload.clean_text(error.reason or str(error), 2000)
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001  # somebody's __str__
+    except Exception:  # somebody's __str__
         text = "(its text cannot be shown)"
+    if isinstance(error, Cancel | Retry):
+        return payload.clean_text(str(getattr(error, "reason", "") or text), 2000)
     name = type(error).__name__
     return payload.clean_text(f"{name}: {text}" if text else name, 2000)
 
@@ -134,7 +150,7 @@ def describe(error: BaseException) -> str:
 def _trace(error: BaseException) -> str:
     try:
         lines = tracebacks.format_exception(error)
-    except Exception:  # noqa: BLE001
+    except Exception:
         lines = [type(error).__name__]
     return payload.clean_text("".join(lines), conf.get().MAX_TRACEBACK_BYTES)
 
