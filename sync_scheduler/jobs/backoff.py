@@ -41,7 +41,7 @@ class Exponential:
         except OverflowError:
             longest = self.maximum
         # Full jitter: retries of many runs that failed together must not come back together.
-        return random.uniform(0, longest) if self.jitter else longest
+        return random.uniform(0, longest) if self.jitter else longest  # noqa: S311
 
 
 def fixed(seconds: float) -> Fixed:

@@ -30,7 +30,7 @@ def _same(value: Any) -> Any:
 ANYTHING = Codec(_same, _same)
 
 
-def codec_for(hint: Any) -> Codec:  # one branch per family of hints
+def codec_for(hint: Any) -> Codec:  # noqa: C901  # one branch per family of hints
     """How values of this hint are checked, written and read."""
     if hint is Any or isinstance(hint, typing.TypeVar):
         return ANYTHING

@@ -142,7 +142,9 @@ class Child:
 
     def _progress(self, run: str) -> Callable[[float | None, str], None]:
         def send(fraction: float | None, message: str) -> None:
-            self._outbox.add(note("progress", run, fraction, message), flush=True)
+            self._outbox.add(
+                note("progress", run, fraction, message, clock.now().timestamp()), flush=True
+            )
 
         return send
 
@@ -161,7 +163,7 @@ class Child:
         try:
             close_old_connections()
             return execute(order, backing)
-        except BaseException as error:  # or this thread would end
+        except BaseException as error:  # noqa: BLE001  # or this thread would end
             # A time limit that arrived between the handler's end and ours, say.
             return outcome_of(order, started, error)
         finally:
@@ -186,7 +188,7 @@ class Child:
             self._tasks.pop(order.run, None)
             self._outbox.add(report.line(), flush=True)
 
-        assert self._loop is not None  # this runs inside it
+        assert self._loop is not None  # noqa: S101  # this runs inside it
         self._tasks[order.run] = (self._loop.create_task(attempt()), backing)
 
 

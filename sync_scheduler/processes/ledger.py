@@ -7,8 +7,10 @@ is away, outcomes wait.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import logging
 import uuid
+from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
 
@@ -78,16 +80,16 @@ class Ledger:
         )
         self.note(complete.ending_of(claim, report, node))
 
-    def note_progress(
-        self, claim: Claim, fraction: float | None, message: str, node: str
-    ) -> None:
+    def note_progress(self, claim: Claim, facts: list[Any], node: str) -> None:
+        """How far a handler is: a fraction or None, a message, and when it said so."""
+        fraction, message, at = facts
         job = registry.find(claim.job)
         self._progress[claim.id] = progress.Progress(
             run_id=claim.id,
             token=claim.token,
             attempt=claim.attempt,
             node=node,
-            at=clock.now(),
+            at=dt.datetime.fromtimestamp(at, dt.UTC),
             progress=fraction,
             message=message,
             touch_run=job is None or not job.policy.atomic,

@@ -36,6 +36,7 @@ class Source:
         self._redis_works = self._uses_redis
         self._poll_at = 0.0
         self._dry = False
+        self._turn = 0
         self._names: tuple[str, ...] = ()
         self._stop_listening = local.listen(self._on_local)
         if self._uses_redis:
@@ -54,7 +55,7 @@ class Source:
         found = [self._found.popleft() for _ in range(min(len(self._found), count))]
         if not self._dry:
             try:
-                found += ready_queue.pop(self.queue_names(), count - len(found))
+                found += ready_queue.pop(self._in_turn(), count - len(found))
             except client.UNREACHABLE as error:
                 self._redis_failed(error)
             self._dry = len(found) < count
@@ -68,7 +69,7 @@ class Source:
     def polled(self, *, full: bool) -> None:
         """A poll was made; when the next one is due depends on whether it found enough."""
         pause = _SLOW_POLL if self._redis_works else conf.get().POLL_INTERVAL
-        jittered = pause * random.uniform(0.75, 1.25)
+        jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311
         self._poll_at = clock.monotonic() + (0.0 if full else jittered)
 
     def seconds_to_poll(self) -> float:
@@ -80,6 +81,14 @@ class Source:
 
     def queue_names(self) -> tuple[str, ...]:
         return self._wanted or self._names or ("default",)
+
+    def _in_turn(self) -> tuple[str, ...]:
+        """Queues that were named are served in that order; all others take turns."""
+        names = self.queue_names()
+        if self._wanted:
+            return names
+        self._turn = (self._turn + 1) % len(names)
+        return names[self._turn :] + names[: self._turn]
 
     def _on_local(self) -> None:
         if not self._redis_works:
@@ -115,7 +124,7 @@ class Source:
                     self._wait_for_one(blocking)
             except client.UNREACHABLE as error:
                 self._redis_failed(error)
-                self._stopped.wait(_RETRY_SECONDS * random.uniform(0.75, 1.25))
+                self._stopped.wait(_RETRY_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311
         if blocking is not None:
             blocking.close()
 

@@ -129,7 +129,9 @@ class Worker:
         pause = _TICK_SECONDS if self._pool.held_count() else 1.0
         if self._drain:
             pause = min(pause, 0.02)
-        return min(pause, self._source.seconds_to_poll(), self._ledger.seconds_to_flush())
+        if self._room() > 0:
+            pause = min(pause, self._source.seconds_to_poll())
+        return min(pause, self._ledger.seconds_to_flush())
 
     def _can_feed(self) -> bool:
         if not self._pending:
@@ -231,7 +233,7 @@ class Worker:
         elif kind == "progress":
             held = child.held.get(facts[0])
             if held is not None:
-                self._ledger.note_progress(held.claim, facts[1], facts[2], self._node)
+                self._ledger.note_progress(held.claim, facts[1:], self._node)
         elif kind == "recalled":
             for run in facts[0]:
                 held = child.finish(run)

@@ -44,7 +44,7 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
             return _execute_atomic(job, order, backing, started)
         value = job.func(*_arguments(job, order, backing), **job.signature.decode(order.input))
         return _done(order, started, value)
-    except BaseException as error:  # a handler may raise anything
+    except BaseException as error:  # noqa: BLE001  # a handler may raise anything
         return outcome_of(order, started, error)
     finally:
         ancestry.current.reset(token)
@@ -67,7 +67,7 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
         if backing.cancelled:
             return outcome_of(order, started, Cancel("asked to stop"))
         return outcome_of(order, started, TimeLimit())
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001
         return outcome_of(order, started, error)
     finally:
         backing.flush()
@@ -139,7 +139,7 @@ def describe(error: BaseException) -> str:
     """`ValueError: no such order`, whatever the exception's own text does."""
     try:
         text = str(error)
-    except Exception:  # somebody's __str__
+    except Exception:  # noqa: BLE001  # somebody's __str__
         text = "(its text cannot be shown)"
     if isinstance(error, Cancel | Retry):
         return payload.clean_text(str(getattr(error, "reason", "") or text), 2000)
@@ -150,7 +150,7 @@ def describe(error: BaseException) -> str:
 def _trace(error: BaseException) -> str:
     try:
         lines = tracebacks.format_exception(error)
-    except Exception:
+    except Exception:  # noqa: BLE001
         lines = [type(error).__name__]
     return payload.clean_text("".join(lines), conf.get().MAX_TRACEBACK_BYTES)
 

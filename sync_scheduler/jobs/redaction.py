@@ -1,0 +1,61 @@
+"""What of an input may be shown: the one place that hides secrets from people.
+
+Secrets are named by the job (`sensitive=`). A job that this process does not know cannot name
+them, so everything that it was given is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sync_scheduler.jobs import registry
+
+MASK = "***"
+# Shorter values are part of ordinary words: masking them would make a text unreadable and
+# would hide nothing that could not be guessed.
+_SHORTEST = 4
+
+
+def has_secrets(job: str) -> bool:
+    """Whether an input of this job can hold anything that must be hidden."""
+    found = registry.find(job)
+    return found is None or bool(found.policy.sensitive)
+
+
+def redacted_input(job: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The input of the job of this name, with the values of its sensitive names masked."""
+    return {name: MASK if _is_secret(job, name) else value for name, value in given.items()}
+
+
+def redacted_text(job: str, given: Mapping[str, Any], text: str) -> str:
+    """A text about a run (an error, a traceback) in which the secrets of its input are masked."""
+    if not text:
+        return text
+    secrets = {
+        word
+        for name, value in given.items()
+        if _is_secret(job, name)
+        for word in _words(value)
+        if len(word) >= _SHORTEST
+    }
+    for word in sorted(secrets, key=len, reverse=True):
+        text = text.replace(word, MASK)
+    return text
+
+
+def _is_secret(job: str, name: str) -> bool:
+    found = registry.find(job)
+    return found is None or name in found.policy.sensitive
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every text and number inside the value, as it would appear in a message."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _words(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _words(item)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
