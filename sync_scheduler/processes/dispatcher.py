@@ -62,7 +62,8 @@ class Dispatcher:
 
     def start(self) -> None:
         self._stop_listening = wakeup.listen(self._on_wakeup)
-        for thread in self._threads:
+        # The elector last: it does not lead for loops that are not there.
+        for thread in reversed(self._threads):
             thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:

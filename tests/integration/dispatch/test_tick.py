@@ -182,9 +182,7 @@ def test_catch_up_all_runs_all_missed_slots() -> None:  # A4
 
 
 def test_catch_up_all_is_bounded_and_the_rest_is_recorded() -> None:  # A4, A15
-    schedule = make(
-        "bounded", at(0), misfire="catch_up_all", max_catch_up=5, overlap="concurrent"
-    )
+    schedule = make("bounded", at(0), misfire="catch_up_all", max_catch_up=5, overlap="concurrent")
     tick(lead(), at(60 * 24 * 365 + 0.5))
 
     runs = Run.objects.filter(schedule_id=schedule.pk)
