@@ -223,7 +223,6 @@ def run(stop: threading.Event) -> None:
                 f"\n  The shop is open:  http://{HOST}:{port}/admin/"
                 f"\n  User:              admin"
                 f"\n  Password:          {password}"
-                f"\n  Data:              {data}"
                 f"\n  Ctrl-C stops everything.\n"
             )
         watch(children, seconds, stop)
