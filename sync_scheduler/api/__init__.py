@@ -1,0 +1,1 @@
+"""HTTP for machines: JSON, server-sent events, a health probe, metrics. Closed by default."""
