@@ -75,8 +75,10 @@ def ended(run_ids: Sequence[str]) -> None:
     try:
         pipe = client.client().pipeline(transaction=False)
         pipe.zremrangebyscore(names.joined, "-inf", now)
-        pipe.zmscore(names.joined, list(run_ids))
-        _, scores = pipe.execute()
+        pipe.zcard(names.joined)
+        if pipe.execute()[1] == 0:
+            return  # as a rule nobody waits; sending all ids would cost more than the rest
+        scores = client.client().zmscore(names.joined, list(run_ids))
         waited_for = [
             run_id for run_id, score in zip(run_ids, scores, strict=True) if score is not None
         ]

@@ -31,8 +31,11 @@ def normalise(value: Any, what: str, max_bytes: int) -> Json:
     return clean
 
 
+_encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
 def dump(value: Json) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return _encoder.encode(value)
 
 
 def _walk(value: Any, where: str, depth: int) -> Json:  # noqa: C901  # one branch per JSON type

@@ -26,6 +26,7 @@ class Held:
 
     claim: Claim
     is_async: bool
+    cost: float
     began: float | None = None
     timeout_sent: float | None = None
     recalled: bool = False
@@ -44,13 +45,24 @@ class ChildHandle:
         self.solo = False
         self._threads = threads
         self._async_slots = async_slots
+        # Kept as sums, because they are asked for with every claim that is handed out.
+        self._plain = 0
+        self._async = 0
+        self._cost = 0.0
 
-    def reserve(self, claim: Claim) -> None:
+    def reserve(self, claim: Claim, pace: Pace) -> None:
         """Count a claim as held; it is sent with the next `deliver`."""
         job = registry.find(claim.job)
-        self.held[claim.id.hex] = Held(claim, is_async=job is not None and job.is_async)
+        held = Held(claim, is_async=job is not None and job.is_async, cost=pace.usual(claim.job))
+        self.held[claim.id.hex] = held
         self.solo = self.solo or claim.suspect
-        self.note_beginnings()
+        if held.is_async:
+            self._async += 1
+        else:
+            self._plain += 1
+            self._cost += held.cost
+        if held.is_async or self._plain <= self._threads:
+            held.began = clock.monotonic()
 
     def deliver(self, claims: Iterable[Claim], node: str) -> None:
         """Send reserved claims, together."""
@@ -71,11 +83,18 @@ class ChildHandle:
 
     def finish(self, run: str) -> Held | None:
         held = self.held.pop(run, None)
-        if held is not None:
-            self.done_count += 1
+        if held is None:
+            return None
+        self.done_count += 1
+        if held.is_async:
+            self._async -= 1
+        else:
+            self._plain -= 1
+            self._cost -= held.cost
+        if not self.held:
+            self.solo, self._cost = False, 0.0
+        elif self._plain >= self._threads:
             self.note_beginnings()
-            if not self.held:
-                self.solo = False
         return held
 
     def note_beginnings(self) -> None:
@@ -97,20 +116,11 @@ class ChildHandle:
     def waiting(self) -> list[Held]:
         return [held for held in self.held.values() if held.began is None]
 
-    def free_threads(self) -> int:
-        return max(0, self._threads - sum(not held.is_async for held in self.held.values()))
-
-    def free_async(self) -> int:
-        return max(0, self._async_slots - sum(held.is_async for held in self.held.values()))
-
-    def backlog(self, pace: Pace) -> float:
-        return sum(pace.usual(held.claim.job) for held in self.waiting())
-
     def room(self, pace: Pace) -> int:
         """How many runs of unknown kind it could take now."""
         if self.retiring or self.solo:
             return 0
-        return self.free_threads() + pace.ahead(self.backlog(pace))
+        return max(0, self._threads - self._plain) + pace.ahead(self._cost)
 
     def accepts(self, claim: Claim, pace: Pace) -> bool:
         if self.retiring or self.solo:
@@ -119,8 +129,8 @@ class ChildHandle:
             return not self.held
         job = registry.find(claim.job)
         if job is not None and job.is_async:
-            return self.free_async() > 0
-        return self.free_threads() > 0 or pace.fits_ahead(claim.job, self.backlog(pace))
+            return self._async < self._async_slots
+        return self._plain < self._threads or pace.fits_ahead(claim.job, self._cost)
 
     def recall_waiting(self) -> None:
         """Ask back what has not begun; the answer says what was still to be had."""

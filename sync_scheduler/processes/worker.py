@@ -182,7 +182,7 @@ class Worker:
                 continue
             child = min(takers, key=lambda one: (len(one.held), one.pid))
             # Held at once, so that the next question counts it; sent in one go below.
-            child.reserve(claim)
+            child.reserve(claim, self._pace)
             shares.setdefault(child, []).append(claim)
         self._pending = waiting
         for child, claims in shares.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from sync_scheduler import conf, lifecycle
+from sync_scheduler.jobs import payload
 from sync_scheduler.models import Run
 from sync_scheduler.store.locking import (
     DatabaseNow,
@@ -46,7 +48,6 @@ FACTS = (
     "queue",
     "priority",
     "run_at",
-    "submitted_at",
     "started_at",
 )
 
@@ -74,7 +75,6 @@ class Claim:
     queue: str
     priority: int
     run_at: dt.datetime
-    submitted_at: dt.datetime
     started_at: dt.datetime
 
     @property
@@ -128,7 +128,8 @@ _CLAIM_SQL = f"""
 WITH picked AS MATERIALIZED (
   SELECT id, guard FROM sync_scheduler_run
   WHERE id = ANY(%(ids)s::uuid[]) AND status = 'submitted' AND waiting_for IS NULL
-    AND gate IS NULL AND job = ANY(%(jobs)s) AND namespace = %(namespace)s AND run_at <= CLOCK_TIMESTAMP()
+    AND gate IS NULL AND namespace = %(namespace)s AND run_at <= CLOCK_TIMESTAMP()
+    AND job = ANY(ARRAY(SELECT JSONB_ARRAY_ELEMENTS_TEXT(%(jobs)s::jsonb)))
   ORDER BY id FOR UPDATE SKIP LOCKED
 ), free AS (
   SELECT id FROM picked WHERE guard IS NULL
@@ -142,29 +143,35 @@ UPDATE sync_scheduler_run r
 SET status = 'running', attempt = attempt + 1, token = token + 1, node = %(node)s,
     started_at = CLOCK_TIMESTAMP()
 FROM free WHERE r.id = free.id
-RETURNING {", ".join(f"r.{name}" for name in FACTS)}
+RETURNING {", ".join(f"r.{name}" for name in FACTS[:-2])},
+  EXTRACT(EPOCH FROM r.run_at)::float8, EXTRACT(EPOCH FROM r.started_at)::float8
 """  # noqa: S608  # nothing but column names is put into the text
 
 
 def _claim_arrays(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
+    # Lists go as one text each: the driver would look at every element.
+    values = {
+        "ids": "{" + ",".join([one.hex for one in ids]) + "}",
+        "jobs": payload.dump(list(jobs)),
+        "node": node,
+        "namespace": conf.get().NAMESPACE,
+    }
     with connection().cursor() as cursor:
-        cursor.execute(
-            _CLAIM_SQL,
-            {
-                "ids": list(ids),
-                "jobs": list(jobs),
-                "node": node,
-                "namespace": conf.get().NAMESPACE,
-            },
-        )
-        return [Claim(*_parsed(row)) for row in cursor.fetchall()]
+        cursor.execute(_CLAIM_SQL, values)
+        return [_claim_of(row) for row in cursor.fetchall()]
 
 
-def _parsed(row: Sequence[Any]) -> list[Any]:
+def _claim_of(row: Sequence[Any]) -> Claim:
     # Django switches off the driver's own reading of JSON.
-    values = list(row)
-    values[2] = Run._meta.get_field("input").from_db_value(values[2], None, connection())
-    return values
+    run_id, job, text, *rest, run_at, started_at = row
+    return Claim(
+        run_id,
+        job,
+        json.loads(text),
+        *rest,
+        dt.datetime.fromtimestamp(run_at, dt.UTC),
+        dt.datetime.fromtimestamp(started_at, dt.UTC),
+    )
 
 
 def _claim_portably(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:

@@ -86,18 +86,25 @@ def _write(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
     return _write_arrays(endings) if speaks_arrays() else _write_portably(endings)
 
 
+# One JSON document instead of an array per column: the driver looks at every element of an
+# array, the database reads a document as fast.
 _END_SQL = """
 WITH o AS (
-  SELECT * FROM UNNEST(
-    %s::uuid[], %s::int[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::text[],
-    %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::bool[]
-  ) AS o(id, token, status, outcome, started_at, finished_at, result,
-         error, traceback, reason, run_at, refund, crash, suspect)
+  SELECT id, token, COALESCE(status, 'completed') AS status,
+         COALESCE(outcome, 'completed') AS outcome,
+         TO_TIMESTAMP(started) AS started_at, TO_TIMESTAMP(finished) AS finished_at, result,
+         COALESCE(error, '') AS error, COALESCE(traceback, '') AS traceback,
+         COALESCE(reason, '') AS reason, TO_TIMESTAMP(run_at) AS run_at,
+         COALESCE(refund, 0) AS refund, COALESCE(crash, 0) AS crash,
+         COALESCE(suspect, false) AS suspect
+  FROM JSONB_TO_RECORDSET(%s::jsonb) AS o(
+    id uuid, token int, status text, outcome text, started float8, finished float8, result jsonb,
+    error text, traceback text, reason text, run_at float8, refund int, crash int, suspect bool)
 ), ended AS (
   UPDATE sync_scheduler_run r
   SET status = o.status, started_at = o.started_at,
       finished_at = CASE WHEN o.status <> 'submitted' THEN o.finished_at END,
-      result = o.result::jsonb, error = o.error, reason = o.reason,
+      result = o.result, error = o.error, reason = o.reason,
       run_at = COALESCE(o.run_at, r.run_at),
       attempt = r.attempt - o.refund, crashes = r.crashes + o.crash, suspect = o.suspect
   FROM o
@@ -113,25 +120,36 @@ RETURNING run_id
 
 
 def _write_arrays(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
-    columns: list[list[Any]] = [
-        [e.claim.id for e in endings],
-        [e.claim.token for e in endings],
-        [e.status.value for e in endings],
-        [e.outcome for e in endings],
-        [e.started_at for e in endings],
-        [e.finished_at for e in endings],
-        [None if e.result is None else payload.dump(e.result) for e in endings],
-        [e.error for e in endings],
-        [e.traceback for e in endings],
-        [e.reason[:_TEXT_LIMIT] for e in endings],
-        [e.run_at for e in endings],
-        [int(e.refund) for e in endings],
-        [int(e.crash) for e in endings],
-        [e.suspect for e in endings],
-    ]
+    document = payload.dump([_facts(ending) for ending in endings])
     with connection().cursor() as cursor:
-        cursor.execute(_END_SQL, columns)
-        return frozenset(row[0] for row in cursor.fetchall())
+        cursor.execute(_END_SQL, [document])
+        return frozenset([row[0] for row in cursor.fetchall()])
+
+
+def _facts(ending: Ending) -> dict[str, Any]:
+    """What the statement needs; a plain success says only that it is one."""
+    facts: dict[str, Any] = {
+        "id": ending.claim.id.hex,
+        "token": ending.claim.token,
+        "started": ending.started_at.timestamp(),
+        "finished": ending.finished_at.timestamp(),
+    }
+    if ending.result is not None:
+        facts["result"] = ending.result
+    if ending.reason:
+        facts["reason"] = ending.reason[:_TEXT_LIMIT]
+    if ending.status is not State.COMPLETED:
+        facts |= {
+            "status": ending.status.value,
+            "outcome": str(ending.outcome),
+            "error": ending.error,
+            "traceback": ending.traceback,
+            "run_at": None if ending.run_at is None else ending.run_at.timestamp(),
+            "refund": int(ending.refund),
+            "crash": int(ending.crash),
+            "suspect": ending.suspect,
+        }
+    return facts
 
 
 def _write_portably(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:

@@ -10,6 +10,8 @@ import dataclasses
 import json
 from typing import Any
 
+_load = json.JSONDecoder().decode
+_dump = json.JSONEncoder(separators=(",", ":")).encode
 NEWLINE = b"\n"
 
 
@@ -64,7 +66,7 @@ def note(kind: str, *facts: Any) -> bytes:
 
 
 def _line(parts: list[Any]) -> bytes:
-    return json.dumps(parts, separators=(",", ":")).encode() + NEWLINE
+    return _dump(parts).encode() + NEWLINE
 
 
 class Reader:
@@ -75,4 +77,4 @@ class Reader:
 
     def feed(self, data: bytes) -> list[list[Any]]:
         *lines, self._rest = (self._rest + data).split(NEWLINE)
-        return [json.loads(line) for line in lines]
+        return [_load(line.decode()) for line in lines]
