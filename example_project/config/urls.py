@@ -1,5 +1,5 @@
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 admin.site.site_header = "Lantern & Loom"
@@ -8,4 +8,5 @@ admin.site.site_title = "Lantern & Loom"
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("scheduler/", include("sync_scheduler.urls")),
 ]
