@@ -39,6 +39,7 @@ class ChildHandle:
         self.pid = pid
         self.sock = sock
         self.reader = Reader()
+        self._unsent = bytearray()
         self.held: dict[str, Held] = {}
         self.done_count = 0
         self.retiring = False
@@ -77,9 +78,24 @@ class ChildHandle:
         self.send(b"".join(lines))
 
     def send(self, data: bytes) -> None:
-        # A child that has just died is noticed by its end of file; nothing is lost here.
-        with contextlib.suppress(OSError):
-            self.sock.sendall(data)
+        """Never waits: a child that does not read must not stop the parent's loop."""
+        self._unsent += data
+        self.flush()
+
+    def flush(self) -> None:
+        """Send on what the child's pipe had no room for."""
+        try:
+            while self._unsent:
+                del self._unsent[: self.sock.send(self._unsent, socket.MSG_DONTWAIT)]
+        except BlockingIOError:
+            return
+        except OSError:
+            # A child that has just died is noticed by its end of file; nothing is lost here.
+            self._unsent.clear()
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
 
     def finish(self, run: str) -> Held | None:
         held = self.held.pop(run, None)

@@ -204,7 +204,12 @@ class Worker:
     # What children say.
 
     def _collect(self, pause: float) -> None:
-        readable, _, _ = select.select([*self._pool.children, self._wake_read], [], [], pause)
+        unsent = [child.sock for child in self._pool if child.has_unsent]
+        readable, writable, _ = select.select(
+            [*self._pool.children, self._wake_read], unsent, [], pause
+        )
+        for sock in writable:
+            self._pool.children[sock].flush()
         for one in readable:
             if one == self._wake_read:
                 with contextlib.suppress(BlockingIOError):

@@ -100,9 +100,13 @@ def _pause(claim: Claim, report: Report) -> float:
 
 
 def crashed(claim: Claim, node: str, why: str, *, guilty: bool, limit: int) -> Ending:
-    """The process died under this Run. Guilty: nobody else can have been the cause."""
+    """The process died under this Run. Guilty: nobody else can have been the cause.
+
+    A suspect that crashes alone was the cause the first time too, when it was not charged.
+    """
     now = clock.now()
-    dead = guilty and claim.crashes + 1 >= limit
+    uncharged = 1 if claim.suspect and claim.crashes == 0 else 0
+    dead = guilty and claim.crashes + uncharged + 1 >= limit
     return Ending(
         claim=claim,
         node=node,
