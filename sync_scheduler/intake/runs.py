@@ -46,9 +46,6 @@ SUBMITTED = Origin()
 def row_values(job: Job, stored: dict[str, Any]) -> dict[str, Any]:
     """The columns of a Run that follow from its job's policy and its input."""
     policy = job.policy
-    gate = None
-    if policy.concurrency is not None or policy.rate_limit is not None:
-        gate = f"{job.name}:{job.concurrency_value(stored)}"[:300]
     return {
         "job": job.name,
         "queue": policy.queue,
@@ -56,8 +53,14 @@ def row_values(job: Job, stored: dict[str, Any]) -> dict[str, Any]:
         "max_attempts": policy.max_attempts,
         "timeout_seconds": policy.timeout,
         "lease_seconds": policy.lease,
-        "gate": gate,
+        "gate": _gate(job, stored),
     }
+
+
+def _gate(job: Job, stored: dict[str, Any]) -> str | None:
+    if job.policy.concurrency is None and job.policy.rate_limit is None:
+        return None
+    return f"{job.name}:{job.concurrency_value(stored)}"[:300]
 
 
 def submit(
@@ -82,17 +85,19 @@ def submit_many(job: Job, inputs: Sequence[dict[str, Any]], options: Options) ->
     if options.key is not None:
         raise InvalidInput("submit_many() takes no key; submit keyed Runs one by one.")
     limit = conf.get().MAX_INPUT_BYTES
-    clean = [payload.normalise(one, f"Input {i}", limit) for i, one in enumerate(inputs)]
+    clean = [payload.encode(one, f"Input {i}", limit) for i, one in enumerate(inputs)]
     if not clean:
         return []
     template = _new_run(job, {}, options, SUBMITTED)
     rows = [
-        births.Varying(id=uuid7(), input=one, gate=row_values(job, one)["gate"]) for one in clean
+        births.Varying(id=uuid7(), input=one, text=text, gate=_gate(job, one))
+        for one, text in clean
     ]
     runs = births.insert_many(template, rows)
     announce_on_commit(runs)
-    for run in runs:
-        _tell(run)
+    if _after_submit or signals.run_submitted.receivers:
+        for run in runs:
+            _tell(run)
     return runs
 
 
@@ -112,7 +117,7 @@ def _new_run(job: Job, stored: dict[str, Any], options: Options, origin: Origin)
             f" MAX_CHAIN_DEPTH ({settings.MAX_CHAIN_DEPTH})."
         )
     key = options.key
-    return Run(
+    return births.new(
         id=uuid7(),
         namespace=settings.NAMESPACE,
         input=stored,

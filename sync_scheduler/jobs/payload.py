@@ -21,14 +21,23 @@ Json = Any
 
 def normalise(value: Any, what: str, max_bytes: int) -> Json:
     """The value as plain JSON types; `InvalidInput` says where it is not JSON."""
+    return encode(value, what, max_bytes)[0]
+
+
+def encode(value: Any, what: str, max_bytes: int) -> tuple[Json, str]:
+    """The value as plain JSON types, and as the text of those."""
+    if value == {}:
+        return {}, "{}"
     clean = _walk(value, what, 0)
-    size = len(dump(clean).encode())
+    text = dump(clean)
+    # A character is at least one byte: only long texts need to be measured.
+    size = len(text) if len(text) > max_bytes else len(text.encode())
     if size > max_bytes:
         raise InvalidInput(
             f"{what} is {size:,} bytes as JSON; at most {max_bytes:,} are allowed."
             " Store large data elsewhere and pass its key."
         )
-    return clean
+    return clean, text
 
 
 _encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
