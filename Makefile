@@ -21,7 +21,7 @@ UNAVAILABLE := 77
 NOT_TESTED := $(VENV)/.not-tested
 
 .NOTPARALLEL:
-.PHONY: help demo test test-sqlite test-postgres test-mysql lint format types layers docs clean
+.PHONY: help demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ define unless_unavailable
 echo $(1) >> $(NOT_TESTED); \
 echo "!! NOT TESTED on $(1): this machine cannot provide it (the reason is above)." >&2; }
 endef
+
+faults: $(DEV_MADE) ## Only what kills, freezes and cuts off, on PostgreSQL (TEST_DATABASE=... for others)
+	@TEST_DATABASE=$${TEST_DATABASE:-postgres} $(PYTEST) tests/faults
 
 lint: $(DEV_MADE) ## Style, by ruff
 	@echo "== lint"
