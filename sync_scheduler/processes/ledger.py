@@ -12,13 +12,14 @@ import logging
 import uuid
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, connections
 
 from sync_scheduler import clock, conf
 from sync_scheduler.jobs import registry
 from sync_scheduler.lifecycle import State
 from sync_scheduler.store import progress
 from sync_scheduler.store.claims import Claim
+from sync_scheduler.store.locking import is_outage
 from sync_scheduler.store.outcomes import Ending
 from sync_scheduler.work import complete
 from sync_scheduler.work.wire import Report
@@ -49,6 +50,10 @@ class Ledger:
         if self._endings:
             return max(0.0, max(self._since + _FLUSH_SECONDS, self._retry_at) - now)
         return max(0.0, self._progress_at + _PROGRESS_SECONDS - now)
+
+    def has(self, run_id: uuid.UUID) -> bool:
+        """Whether an outcome of this Run is still on its way."""
+        return any(ending.claim.id == run_id for ending in self._endings)
 
     def note(self, ending: Ending) -> None:
         if not self._endings:
@@ -107,25 +112,28 @@ class Ledger:
         endings, self._endings = self._endings, []
         try:
             complete.settle(endings)
-        except (OperationalError, InterfaceError) as error:
+        except (DatabaseError, InterfaceError) as error:
+            if not is_outage(error):
+                self._one_by_one(endings)
+                return
             # The database is away: keep everything and come back.
             self._endings = endings + self._endings
             self._retry_at = clock.monotonic() + _RETRY_SECONDS
             self._warn(error)
-        except DatabaseError:
-            self._one_by_one(endings)
 
     def _one_by_one(self, endings: list[Ending]) -> None:
         """One outcome cannot be stored: find it, and store in its place that it could not be."""
         for ending in endings:
             try:
                 complete.settle([ending])
-            except (OperationalError, InterfaceError) as error:
-                self._endings.append(ending)
-                self._warn(error)
-            except DatabaseError as error:
-                logger.exception("an outcome could not be stored as it was")
-                complete.settle([_plain(ending, error)])
+            except (DatabaseError, InterfaceError) as error:
+                if is_outage(error):
+                    self._endings.append(ending)
+                    self._warn(error)
+                else:
+                    logger.exception("an outcome could not be stored as it was")
+                    self._endings.append(_plain(ending, error))
+        self._retry_at = clock.monotonic() + _RETRY_SECONDS
 
     def _write_progress(self, now: float, *, force: bool) -> None:
         if not self._progress or not (force or now - self._progress_at >= _PROGRESS_SECONDS):

@@ -12,7 +12,6 @@ import threading
 import zoneinfo
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from django.db import connections
 
@@ -22,14 +21,12 @@ from sync_scheduler.coordination import announcer
 from sync_scheduler.jobs import registry
 from sync_scheduler.processes import health
 from sync_scheduler.processes.child import Child
+from sync_scheduler.processes.dispatcher import Dispatcher
 from sync_scheduler.processes.nursery import Nursery
 from sync_scheduler.processes.pool import Pool
 from sync_scheduler.processes.watch import Watch
 from sync_scheduler.processes.worker import Worker
 from sync_scheduler.store import nodes
-
-if TYPE_CHECKING:
-    from sync_scheduler.processes.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +76,12 @@ class Service:
             held=self._worker.held if self._worker else dict,
             running=self._worker.running_count if self._worker else lambda: 0,
             on_lost=self._worker.lost if self._worker else lambda _: None,
+            on_found=self._worker.found if self._worker else lambda _: None,
         )
         watch.start()
-        probe = health.serve(self._plan.health_port, self.is_alive) if self._plan.health_port else None
+        probe = (
+            health.serve(self._plan.health_port, self.is_alive) if self._plan.health_port else None
+        )
         logger.info(
             "node %s started (%s)", self.node, self._roles(), extra={"event": "node_started"}
         )
@@ -99,8 +99,6 @@ class Service:
 
     def _run_parts(self) -> None:
         if self._plan.dispatch:
-            from sync_scheduler.processes.dispatcher import Dispatcher
-
             self._dispatcher = Dispatcher(self.node)
             self._dispatcher.start()
         if self._worker is None:
@@ -116,7 +114,7 @@ class Service:
 
     def _allow_draining(self) -> None:
         """What is due now must have become Runs before 'nothing is ready' means anything."""
-        assert self._dispatcher is not None and self._worker is not None  # noqa: S101, PT018
+        assert self._dispatcher is not None and self._worker is not None  # noqa: S101
         self._dispatcher.wait_first_pass(conf.get().LEADER_LEASE * 2)
         self._worker.may_drain.set()
         self._worker.wake()
@@ -146,9 +144,8 @@ class Service:
         connections.close_all()
 
     def _roles(self) -> str:
-        return "+".join(
-            role for role, on in (("dispatch", self._plan.dispatch), ("work", self._plan.work)) if on
-        )
+        roles = (("dispatch", self._plan.dispatch), ("work", self._plan.work))
+        return "+".join(role for role, on in roles if on)
 
     def _facts(self) -> nodes.NodeFacts:
         return nodes.NodeFacts(
@@ -169,5 +166,3 @@ def _tzdata_version() -> str:
         return importlib.metadata.version("tzdata")
     except importlib.metadata.PackageNotFoundError:
         return f"system ({len(zoneinfo.available_timezones())} zones)"
-
-

@@ -32,11 +32,14 @@ class Watch:
         held: Callable[[], Mapping[uuid.UUID, int]],
         running: Callable[[], int],
         on_lost: Callable[[uuid.UUID], None],
+        on_found: Callable[[claims.Claim], None],
     ) -> None:
         self._facts = facts
         self._held = held
         self._running = running
         self._on_lost = on_lost
+        self._on_found = on_found
+        self._strangers: set[tuple[uuid.UUID, int]] = set()
         self._stopped = threading.Event()
         self._beat_at = 0.0
         self._troubled = False
@@ -77,8 +80,17 @@ class Watch:
 
     def _look(self) -> None:
         held = self._held()
-        for run_id in claims.no_longer_held(held):
-            self._on_lost(run_id)
+        holdings = nodes.holdings(self._facts.name)
+        for run_id, token in held.items():
+            if holdings.get(run_id) != token:
+                self._on_lost(run_id)
+        # Claimed, but the answer of the database was lost: nobody else would ever look at them.
+        # Seen twice, since what was claimed a moment ago is not in anybody's hands yet.
+        strangers = {item for item in holdings.items() if item[0] not in held}
+        for run_id, token in strangers & self._strangers:
+            if (claim := claims.current(run_id, token)) is not None:
+                self._on_found(claim)
+        self._strangers = strangers
 
     def _trouble(self, error: Exception) -> None:
         if not self._troubled:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import select
+import socket
 import threading
 import uuid
 from collections import deque
@@ -56,6 +57,7 @@ class Worker:
         self._pending: deque[Claim] = deque()
         self._ledger = Ledger()
         self._lost: deque[uuid.UUID] = deque()
+        self._found: deque[Claim] = deque()
         self._stopping = threading.Event()
         self._at_once = threading.Event()
         self._stop_at = 0.0
@@ -92,6 +94,11 @@ class Worker:
     def lost(self, run_id: uuid.UUID) -> None:
         """This Run was cancelled or taken away; its handler should stop."""
         self._lost.append(run_id)
+        self.wake()
+
+    def found(self, claim: Claim) -> None:
+        """The database says that this Run is being executed here as well."""
+        self._found.append(claim)
         self.wake()
 
     # The loop.
@@ -185,13 +192,13 @@ class Worker:
             child.reserve(claim, self._pace)
             shares.setdefault(child, []).append(claim)
         self._pending = waiting
-        for child, claims in shares.items():
-            child.deliver(claims, self._node)
+        for child, share in shares.items():
+            child.deliver(share, self._node)
         if signals.run_started.receivers:
-            self._tell_started([claim for claims in shares.values() for claim in claims])
+            self._tell_started([claim for share in shares.values() for claim in share])
 
-    def _tell_started(self, claims: list[Claim]) -> None:
-        for claim in claims:
+    def _tell_started(self, begun: list[Claim]) -> None:
+        for claim in begun:
             signals.notify(
                 signals.run_started,
                 Run,
@@ -205,13 +212,12 @@ class Worker:
 
     def _collect(self, pause: float) -> None:
         unsent = [child.sock for child in self._pool if child.has_unsent]
-        readable, writable, _ = select.select(
-            [*self._pool.children, self._wake_read], unsent, [], pause
-        )
+        sources: list[socket.socket | int] = [*self._pool.children, self._wake_read]
+        readable, writable, _ = select.select(sources, unsent, [], pause)
         for sock in writable:
             self._pool.children[sock].flush()
         for one in readable:
-            if one == self._wake_read:
+            if isinstance(one, int):
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
                 continue
@@ -227,6 +233,8 @@ class Worker:
                 self._hear(child, kind, facts)
         while self._lost:
             self._pass_on_loss(self._lost.popleft())
+        while self._found:
+            self._give_back_stranger(self._found.popleft())
 
     def _hear(self, child: ChildHandle, kind: str, facts: list[Any]) -> None:
         if kind == "end":
@@ -249,6 +257,11 @@ class Worker:
         for child in self._pool:
             if run_id.hex in child.held:
                 child.send(note("cancel", run_id.hex))
+
+    def _give_back_stranger(self, claim: Claim) -> None:
+        is_ours = any(one.id == claim.id for one in self._pending) or self._ledger.has(claim.id)
+        if not is_ours and not any(claim.id.hex in child.held for child in self._pool):
+            self._ledger.note(complete.given_back(claim, self._node, "its claim got lost"))
 
     # What may go wrong with children.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from django.db import OperationalError, connections, transaction
+from django.db import InterfaceError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DateTimeField, Func, QuerySet, Value
 
@@ -21,6 +21,7 @@ Q = TypeVar("Q", bound=QuerySet[Any])
 
 # MySQL: deadlock found, lock wait timeout. PostgreSQL: deadlock, lock not available, serialization.
 _WORTH_REPEATING = {"1213", "1205", "40P01", "55P03", "40001"}
+_READ_ONLY = {"25006"}
 _REPEATS = 5
 
 
@@ -46,7 +47,9 @@ class DatabaseNow(Func):
     output_field = DateTimeField()
     arity = 0
 
-    def as_sql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+    def as_sql(  # type: ignore[override]  # the expression has no template to fill
+        self, compiler: Any, connection: Any, **context: Any
+    ) -> Any:
         return compiler.compile(Value(clock.now(), output_field=DateTimeField()))
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
@@ -76,9 +79,7 @@ def locked(query: Q) -> Q:
     features = connection().features
     if not features.has_select_for_update:
         return query  # SQLite: the transaction itself is the lock
-    return query.select_for_update(  # type: ignore[return-value]
-        skip_locked=features.has_select_for_update_skip_locked, of=()
-    )
+    return query.select_for_update(skip_locked=features.has_select_for_update_skip_locked, of=())
 
 
 @contextmanager
@@ -105,6 +106,16 @@ def repeat_on_deadlock(action: Callable[[], T]) -> T:
             if connection().in_atomic_block or not is_worth_repeating(error):
                 raise
     return action()
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether the database itself cannot be used now, so that trying again later makes sense.
+
+    A server that was made read-only (a demoted primary) answers, but with an internal error.
+    """
+    if isinstance(error, OperationalError | InterfaceError):
+        return True
+    return getattr(error.__cause__, "sqlstate", None) in _READ_ONLY
 
 
 def is_worth_repeating(error: OperationalError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
+import uuid
 from typing import Any
 
 from django.db.models import Q
@@ -64,11 +65,16 @@ def leave(name: str) -> None:
     Node.objects.filter(name=name).update(stopped_at=DatabaseNow(), running=0)
 
 
+def holdings(name: str) -> dict[uuid.UUID, int]:
+    """What the database thinks this node is running: Run id to token."""
+    rows = Run.objects.filter(node=name, status=State.RUNNING).order_by()
+    return dict(rows.values_list("id", "token"))
+
+
 def silences() -> list[Silence]:
     """How long each node that holds running Runs has been silent."""
-    holders = set(
-        Run.objects.filter(status=State.RUNNING).order_by().values_list("node", flat=True).distinct()
-    )
+    running = Run.objects.filter(status=State.RUNNING).order_by()
+    holders = set(running.values_list("node", flat=True).distinct())
     if not holders:
         return []
     now = database_now()
