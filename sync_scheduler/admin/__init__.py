@@ -1,0 +1,8 @@
+"""What people see and do in the Django admin."""
+
+from sync_scheduler.admin.dead_letters import DeadLetterAdmin
+from sync_scheduler.admin.nodes import NodeAdmin
+from sync_scheduler.admin.runs import RunAdmin
+from sync_scheduler.admin.schedules import ScheduleAdmin
+
+__all__ = ["DeadLetterAdmin", "NodeAdmin", "RunAdmin", "ScheduleAdmin"]

@@ -1,0 +1,243 @@
+"""The section Dead letters: failures grouped by cause, to be retried or discarded together."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from sync_scheduler import clock
+from sync_scheduler.admin import letters, moments
+from sync_scheduler.admin.letter_retries import retry_all
+from sync_scheduler.admin.payloads import hide_in_letters
+from sync_scheduler.admin.run_filter import RANGES
+from sync_scheduler.admin.schedule_page import asked_time
+from sync_scheduler.admin.section import Section, page
+from sync_scheduler.admin.tokens import TokenField
+from sync_scheduler.models import DeadLetter
+from sync_scheduler.store import dead_letters as store
+
+_RESOLVED_SHOWN = 50
+
+
+class ManyForm(forms.Form):
+    token = TokenField()
+
+
+class DiscardForm(ManyForm):
+    reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        max_length=500,
+        widget=forms.TextInput(attrs={"size": 60, "autocomplete": "off"}),
+    )
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(Section):
+    place = "letters"
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        name = "sync_scheduler_deadletter"
+        own = [
+            path("retry/", view(self.retry_view), name=f"{name}_retry"),
+            path("discard/", view(self.discard_view), name=f"{name}_discard"),
+        ]
+        return [*own, *super().get_urls()]
+
+    @page
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        now = clock.now()
+        within = request.GET.get("within", "")
+        since = now - RANGES[within][1] if within in RANGES else None
+        shows_closed = request.GET.get("show") == "closed"
+        found = letters.open_since(since)
+        closed: list[DeadLetter] = []
+        if shows_closed:
+            resolved = DeadLetter.objects.exclude(resolution=DeadLetter.Resolution.OPEN)
+            closed = list(resolved.order_by("-id")[:_RESOLVED_SHOWN])
+            hide_in_letters(closed)
+        context = {
+            "groups": [group_row(self, request, group, now, since) for group in found.groups],
+            "found": found,
+            "range": RANGES[within][0] if within in RANGES else _("all that are kept"),
+            "ranges": [
+                {"title": _("all"), "url": "?", "is_current": within not in RANGES and not closed},
+                *(
+                    {
+                        "title": title,
+                        "url": f"?within={key}",
+                        "is_current": key == within,
+                    }
+                    for key, (title, _span) in RANGES.items()
+                ),
+                {
+                    "title": _("retried and discarded"),
+                    "url": "?show=closed",
+                    "is_current": shows_closed,
+                },
+            ],
+            "closed": closed,
+            "shows_closed": shows_closed,
+            "all_url": many_url(self, "retry", since, now),
+            "missing": "" if self.may(request, "retry_run") else "retry_run",
+        }
+        return self.show(
+            request,
+            "admin/sync_scheduler/deadletter/change_list.html",
+            title=_("Dead letters"),
+            context=context,
+        )
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """A letter leads to its run, or to the list."""
+        if not self.has_view_permission(request):
+            raise Http404
+        letter = DeadLetter.objects.filter(id=object_id if object_id.isdecimal() else 0).first()
+        if letter is None or letter.run_id is None:
+            return HttpResponseRedirect(self.url("changelist"))
+        return HttpResponseRedirect(self.url("change", letter.run_id, model="run"))
+
+    # ------------------------------------------------------------------ many at once
+
+    @page
+    def retry_view(self, request: HttpRequest) -> HttpResponse:
+        self.require(request, "retry_run")
+        found = self._asked(request)
+        form = ManyForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            done = retry_all(self, request, found, form.cleaned_data["token"])
+            for problem in done.problems:
+                messages.warning(request, problem)
+            if not done.runs:
+                return HttpResponseRedirect(self.url("changelist"))
+            first, last = min(run.id for run in done.runs), max(run.id for run in done.runs)
+            number = len(done.runs)
+            messages.success(
+                request,
+                ngettext("%(n)s run was submitted.", "%(n)s runs were submitted.", number)
+                % {"n": number},
+            )
+            if number == 1:
+                return HttpResponseRedirect(self.url("change", first, model="run"))
+            query = urlencode({"first": first, "last": last, "trigger": "retry"})
+            return HttpResponseRedirect(f"{self.url('changelist', model='run')}?{query}")
+        button = _("Retry %(n)s") % {"n": found.count}
+        facts = [_("Each becomes a new run with the input of the old one.")]
+        return self._ask(request, found, form, _("Retry dead letters"), button, facts)
+
+    @page
+    def discard_view(self, request: HttpRequest) -> HttpResponse:
+        self.require(request, "retry_run")
+        found = self._asked(request)
+        form = DiscardForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            allowed = [
+                letter
+                for group in found.groups
+                for letter in group.letters
+                if self.may(request, "retry_run", letter)
+            ]
+            reason = form.cleaned_data["reason"]
+            number = store.resolve(
+                [letter.id for letter in allowed],
+                DeadLetter.Resolution.DISCARDED,
+                by=request.user.get_username(),
+                note=reason,
+            )
+            for letter in allowed:
+                self.log_change(request, letter, f"Discarded: {reason}")
+            messages.success(
+                request,
+                ngettext("%(n)s letter was discarded.", "%(n)s letters were discarded.", number)
+                % {"n": number},
+            )
+            return HttpResponseRedirect(self.url("changelist"))
+        button = _("Discard %(n)s") % {"n": found.count}
+        facts = [_("They stay readable until they are deleted with their runs.")]
+        return self._ask(request, found, form, _("Discard dead letters"), button, facts)
+
+    def _asked(self, request: HttpRequest) -> letters.Found:
+        """What the address names: a cause or all, up to the moment when the list was shown."""
+        until = asked_time(request.GET.get("until", "")) or clock.now()
+        since = asked_time(request.GET.get("since", ""))
+        return letters.open_since(since, until, cause=request.GET.get("cause", "")[:40])
+
+    def _ask(
+        self,
+        request: HttpRequest,
+        found: letters.Found,
+        form: forms.Form,
+        title: str,
+        button: str,
+        facts: list[str],
+    ) -> HttpResponse:
+        now = clock.now()
+        return self.show(
+            request,
+            "sync_scheduler/many.html",
+            title=title,
+            context={
+                "form": form,
+                "groups": [group_row(self, request, group, now, None) for group in found.groups],
+                "found": found,
+                "facts": facts,
+                "button": button,
+                "back": self.url("changelist"),
+            },
+            crumbs=((_("Dead letters"), self.url("changelist")),),
+            refresh=0,
+        )
+
+
+def many_url(
+    section: Section, verb: str, since: dt.datetime | None, until: dt.datetime, cause: str = ""
+) -> str:
+    """The page that retries or discards exactly what was shown."""
+    given = {
+        "cause": cause,
+        "since": since.isoformat() if since is not None else "",
+        "until": until.isoformat(),
+    }
+    query = urlencode({name: value for name, value in given.items() if value})
+    return f"{section.url(verb, model='deadletter')}?{query}"
+
+
+def group_row(
+    section: Section,
+    request: HttpRequest,
+    group: letters.Group,
+    now: dt.datetime,
+    since: dt.datetime | None,
+) -> dict[str, Any]:
+    """A group as the lists show it."""
+    newest = group.letters[0]
+    url = section.url("change", newest.run_id, model="run") if newest.run_id else ""
+    names = group.names
+    return {
+        "group": group,
+        "names": names[:3],
+        "more_names": max(len(names) - 3, 0),
+        "newest": moments.element(group.newest_at, now=now),
+        "oldest": moments.element(group.oldest_at, now=now),
+        "deleted": moments.element(group.deleted_at, now=now),
+        "url": url,
+        "retry_url": many_url(section, "retry", since, now, group.key),
+        "discard_url": many_url(section, "discard", since, now, group.key),
+        "missing": "" if section.may(request, "retry_run") else "retry_run",
+    }
