@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
@@ -39,7 +40,7 @@ def check_database(
     options = django_settings.DATABASES[alias].get("OPTIONS", {})
     if connections[alias].vendor == "sqlite" and options.get("transaction_mode") != "IMMEDIATE":
         return [
-            Warning(
+            checks.Warning(
                 f"The SQLite database {alias!r} does not use IMMEDIATE transactions;"
                 " several processes will meet 'database is locked'.",
                 hint='Add "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20}.',

@@ -47,7 +47,7 @@ class _Announcer:
         while True:
             self._wake.wait()
             self._wake.clear()
-            batch = []
+            batch: list[Ready] = []
             while self._pending and len(batch) < 1000:
                 batch.append(self._pending.popleft())
             if self._pending:

@@ -90,7 +90,7 @@ def _through_sentinel(url: str, options: dict[str, Any]) -> Any:
         name, _, port = host.rpartition(":")
         sentinels.append((name or host, int(port) if name else 26379))
     query = dict(parse_qsl(parts.query))
-    sentinel = redis.Sentinel(
+    sentinel = redis.Sentinel(  # type: ignore[no-untyped-call]
         sentinels,
         sentinel_kwargs={
             "password": query.get("sentinel_password"),
@@ -103,7 +103,7 @@ def _through_sentinel(url: str, options: dict[str, Any]) -> Any:
         db=int(path[1]) if len(path) > 1 else 0,
         **options,
     )
-    return sentinel.master_for(path[0])
+    return sentinel.master_for(path[0])  # type: ignore[no-untyped-call]
 
 
 def shown_url() -> str:

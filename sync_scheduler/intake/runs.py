@@ -63,9 +63,7 @@ def _gate(job: Job, stored: dict[str, Any]) -> str | None:
     return f"{job.name}:{job.concurrency_value(stored)}"[:300]
 
 
-def submit(
-    job: Job, encoded: dict[str, Any], options: Options, origin: Origin = SUBMITTED
-) -> Run:
+def submit(job: Job, encoded: dict[str, Any], options: Options, origin: Origin = SUBMITTED) -> Run:
     """Store one Run in the caller's transaction; the same key gives the same Run."""
     stored = payload.normalise(encoded, "The input", conf.get().MAX_INPUT_BYTES)
     run = _new_run(job, stored, options, origin)
@@ -230,7 +228,9 @@ def retry(run: Run, *, by: str = "") -> Run:
         )
     job = registry.get(run.job)
     meta = {**run.meta, "retried_by": by} if by else dict(run.meta)
-    options = Options(queue=run.queue, priority=run.priority, timeout=run.timeout_seconds, meta=meta)
+    options = Options(
+        queue=run.queue, priority=run.priority, timeout=run.timeout_seconds, meta=meta
+    )
     origin = Origin(
         trigger=lifecycle.Trigger.RETRY,
         schedule_id=run.schedule_id,

@@ -1,4 +1,4 @@
-"""Which Run is being worked on in this context, so that what it submits knows where it came from."""
+"""Which Run is being worked on here, so that what it submits knows where it came from."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Retry(Exception):  # noqa: N818  # reads as a verb where it is raised
+class Retry(Exception):  # reads as a verb where it is raised
     """Try this Run again later; counts as an attempt."""
 
     def __init__(self, delay: float | None = None, reason: str = "") -> None:
@@ -12,7 +12,7 @@ class Retry(Exception):  # noqa: N818  # reads as a verb where it is raised
         self.reason = reason
 
 
-class Cancel(Exception):  # noqa: N818
+class Cancel(Exception):
     """End this Run as cancelled."""
 
     def __init__(self, reason: str = "") -> None:

@@ -75,7 +75,7 @@ class Options:
     timeout: float | None = None
     meta: Mapping[str, Any] | None = None
 
-    def faults(self) -> list[str]:  # noqa: C901  # a line per option
+    def faults(self) -> list[str]:  # a line per option
         found = []
         if self.delay is not None and self.at is not None:
             found.append("give delay or at, not both")

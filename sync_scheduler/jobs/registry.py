@@ -22,7 +22,7 @@ def add(job: Job) -> None:
                 f"The job name {name!r} is taken by {holder.where}; {job.where} needs another one."
             )
     _jobs[job.name] = job
-    _aliases.update({alias: job.name for alias in job.aliases})
+    _aliases.update(dict.fromkeys(job.aliases, job.name))
 
 
 def find(name: str) -> Job | None:

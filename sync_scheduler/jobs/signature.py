@@ -34,9 +34,7 @@ class Signature:
         self.names = tuple(p.name for p in self.parameters if p.kind is not p.VAR_KEYWORD)
         self._open = any(p.kind is p.VAR_KEYWORD for p in self.parameters)
         self._required = tuple(
-            p.name
-            for p in self.parameters
-            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+            p.name for p in self.parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD
         )
 
     @property

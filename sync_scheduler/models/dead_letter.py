@@ -50,7 +50,7 @@ class DeadLetter(Namespaced):
     resolved_by = models.CharField(max_length=150, blank=True, default="")
     note = models.CharField(max_length=500, blank=True, default="")
 
-    objects: NamespacedManager[DeadLetter] = NamespacedManager()
+    objects = NamespacedManager["DeadLetter"]()
 
     class Meta:
         ordering = ("-id",)

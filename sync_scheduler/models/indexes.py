@@ -78,7 +78,7 @@ class PartialIndex(models.Index):
         statement = plain.create_sql(model, schema_editor)
         if self.unique:
             statement.template = statement.template.replace("CREATE INDEX", "CREATE UNIQUE INDEX")
-        statement.parts["condition"] = f" WHERE {condition}"
+        statement.parts["condition"] = f" WHERE {condition}"  # type: ignore[assignment]
         return statement
 
     def _over_generated_column(

@@ -32,7 +32,7 @@ class Term(Namespaced):
     ended_at = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=200, blank=True, default="")
 
-    objects: NamespacedManager[Term] = NamespacedManager()
+    objects = NamespacedManager["Term"]()
 
     class Meta:
         ordering = ("-epoch",)

@@ -24,7 +24,7 @@ class Node(Namespaced):
     heartbeat_at = models.DateTimeField()
     stopped_at = models.DateTimeField(null=True, blank=True)
 
-    objects: NamespacedManager[Node] = NamespacedManager()
+    objects = NamespacedManager["Node"]()
 
     class Meta:
         ordering = ("name",)

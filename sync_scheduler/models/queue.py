@@ -15,7 +15,7 @@ class Queue(Namespaced):
     paused_at = models.DateTimeField(null=True, blank=True)
     note = models.CharField(max_length=500, blank=True, default="")
 
-    objects: NamespacedManager[Queue] = NamespacedManager()
+    objects = NamespacedManager["Queue"]()
 
     class Meta:
         ordering = ("name",)
@@ -36,7 +36,7 @@ class Gate(Namespaced):
     # When the next run may start, under a rate limit (the theoretical arrival time).
     free_at = models.DateTimeField(null=True)
 
-    objects: NamespacedManager[Gate] = NamespacedManager()
+    objects = NamespacedManager["Gate"]()
 
     class Meta:
         verbose_name = _("gate")

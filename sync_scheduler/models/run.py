@@ -93,7 +93,7 @@ class Run(Namespaced):
     parent = models.UUIDField(null=True, editable=False)
     depth = models.PositiveSmallIntegerField(default=0, editable=False)
 
-    objects: NamespacedManager[Run] = NamespacedManager()
+    objects = NamespacedManager["Run"]()
 
     class Meta:
         ordering = ("-id",)

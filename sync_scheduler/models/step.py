@@ -21,9 +21,7 @@ class Step(models.Model):
         ordering = ("id",)
         verbose_name = _("step")
         verbose_name_plural = _("steps")
-        constraints = (
-            models.UniqueConstraint(fields=("run", "name"), name="one_step_per_name"),
-        )
+        constraints = (models.UniqueConstraint(fields=("run", "name"), name="one_step_per_name"),)
 
     def __str__(self) -> str:
         return self.name

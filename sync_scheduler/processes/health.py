@@ -11,7 +11,7 @@ def serve(port: int, is_alive: Callable[[], bool]) -> ThreadingHTTPServer:
     """Answer on this port until `shutdown()`."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802  # the standard library's name
+        def do_GET(self) -> None:  # the standard library's name
             alive = is_alive()
             body = b"ok\n" if alive else b"not ok\n"
             self.send_response(200 if alive else 503)

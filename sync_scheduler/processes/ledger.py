@@ -73,18 +73,6 @@ class Ledger:
         else:
             self.note(ending)
 
-    def note_killed(self, claim: Claim, node: str) -> None:
-        """A handler ran past its timeout and did not stop when it was told to."""
-        report = Report(
-            run=claim.id.hex,
-            token=claim.token,
-            kind="timeout",
-            started=claim.started_at.timestamp(),
-            finished=clock.now().timestamp(),
-            error="The handler ran longer than its timeout and its process was killed.",
-        )
-        self.note(complete.ending_of(claim, report, node))
-
     def note_progress(self, claim: Claim, facts: list[Any], node: str) -> None:
         """How far a handler is: a fraction or None, a message, and when it said so."""
         fraction, message, at = facts

@@ -89,7 +89,8 @@ def _serve(control: socket.socket, child_main: ChildMain) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     children: set[int] = set()
     while True:
-        readable, _, _ = select.select([control, wake_read], [], [])
+        sources: list[socket.socket | int] = [control, wake_read]
+        readable, _, _ = select.select(sources, [], [])
         if wake_read in readable:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake_read, 4096)

@@ -19,9 +19,7 @@ class Pace:
 
     def learn(self, job: str, seconds: float) -> None:
         before = self._usual.get(job)
-        self._usual[job] = (
-            seconds if before is None else before + _WEIGHT * (seconds - before)
-        )
+        self._usual[job] = seconds if before is None else before + _WEIGHT * (seconds - before)
         self._overall += _WEIGHT * (seconds - self._overall)
 
     def usual(self, job: str) -> float:

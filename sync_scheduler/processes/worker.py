@@ -22,8 +22,9 @@ from sync_scheduler import clock, conf, signals
 from sync_scheduler.models import Run
 from sync_scheduler.processes.ledger import Ledger
 from sync_scheduler.processes.pace import Pace
-from sync_scheduler.processes.pool import ChildHandle, Held, Pool
+from sync_scheduler.processes.pool import ChildHandle, Pool
 from sync_scheduler.processes.source import Source
+from sync_scheduler.processes.supervision import Supervision
 from sync_scheduler.store.claims import Claim
 from sync_scheduler.work import claim as claiming
 from sync_scheduler.work import complete
@@ -32,10 +33,7 @@ from sync_scheduler.work.wire import Report, note
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.1
-# How long a handler that was told to stop may take before its process is killed.
-_HARD_GRACE_SECONDS = 1.0
-# A child whose current run is slower than this gives back what waits behind it.
-_SLOW_SECONDS = 0.25
+_CHECK_SECONDS = 0.02
 _TROUBLE_SECONDS = 0.5
 
 
@@ -56,6 +54,7 @@ class Worker:
         self._pace = Pace()
         self._pending: deque[Claim] = deque()
         self._ledger = Ledger()
+        self._supervision = Supervision(node)
         self._lost: deque[uuid.UUID] = deque()
         self._found: deque[Claim] = deque()
         self._stopping = threading.Event()
@@ -263,71 +262,24 @@ class Worker:
         if not is_ours and not any(claim.id.hex in child.held for child in self._pool):
             self._ledger.note(complete.given_back(claim, self._node, "its claim got lost"))
 
-    # What may go wrong with children.
+    # What goes wrong with children.
 
     def _watch_children(self) -> None:
         now = clock.monotonic()
-        if now - self._checked_at < 0.02:
+        if now - self._checked_at < _CHECK_SECONDS:
             return
         self._checked_at = now
         for child in list(self._pool):
-            for held in child.begun():
-                self._enforce_timeout(child, held, now)
-            slowest = max((now - held.began for held in child.begun() if held.began), default=0.0)
-            if slowest > _SLOW_SECONDS:
-                child.recall_waiting()
-            self._recycle(child)
+            self._supervision.look_after(child, now)
         if not self._stopping.is_set():
             self._pool.fill()
 
-    def _enforce_timeout(self, child: ChildHandle, held: Held, now: float) -> None:
-        limit = held.claim.timeout_seconds
-        if limit is None or held.began is None or now - held.began < limit:
-            return
-        if held.timeout_sent is None:
-            held.timeout_sent = now
-            child.send(note("timeout", held.claim.id.hex))
-        elif now - held.timeout_sent > _HARD_GRACE_SECONDS:
-            child.kill()
-
-    def _recycle(self, child: ChildHandle) -> None:
-        s = self._settings
-        memory = child.memory_mb() if s.RECYCLE_MEMORY_MB or s.MAX_MEMORY_MB else 0.0
-        if s.MAX_MEMORY_MB and memory > s.MAX_MEMORY_MB:
-            logger.error("child %d uses %.0f MB and is killed", child.pid, memory)
-            child.kill()
-        elif (s.RECYCLE_RUNS and child.done_count >= s.RECYCLE_RUNS) or (
-            s.RECYCLE_MEMORY_MB and memory > s.RECYCLE_MEMORY_MB
-        ):
-            child.retiring = True
-            child.recall_waiting()
-            if not child.held:
-                child.send(note("quit"))
-
     def _bury(self, child: ChildHandle) -> None:
-        """A child is gone: whoever was running may be the cause, whoever waited is not."""
         how = self._pool.remove(child)
-        begun, waiting = child.begun(), child.waiting()
-        if begun:
-            logger.error("child %d died with %d runs: %s", child.pid, len(begun), how)
-        for held in reversed(waiting):
+        for held in reversed(child.waiting()):
             self._pending.appendleft(held.claim)
-        overdue = [held for held in begun if held.timeout_sent is not None]
-        for held in begun:
-            if held in overdue:
-                self._ledger.note_killed(held.claim, self._node)
-            elif overdue or self._at_once.is_set():
-                self._ledger.note(complete.given_back(held.claim, self._node))
-            else:
-                self._ledger.note(
-                    complete.crashed(
-                        held.claim,
-                        self._node,
-                        f"While this ran, {how}.",
-                        guilty=len(begun) == 1,
-                        limit=self._settings.CRASH_LIMIT,
-                    )
-                )
+        for ending in self._supervision.endings(child, how, on_purpose=self._at_once.is_set()):
+            self._ledger.note(ending)
 
     def _wind_down(self) -> None:
         """Stop claiming, hand back what has not begun, wait for the rest as long as we may."""

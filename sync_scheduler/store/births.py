@@ -36,7 +36,10 @@ class Varying:
 
 
 def new(**values: Any) -> Run:
-    """A Run that is not stored yet. Building a model the ordinary way costs as much as storing it."""
+    """A Run that is not stored yet.
+
+    Building a model the ordinary way costs as much as storing it.
+    """
     run = Run.__new__(Run)
     run.__dict__.update(_blank())
     run.__dict__.update(values, _state=ModelState())
@@ -112,14 +115,14 @@ def _fields() -> tuple[Field[Any, Any], ...]:
 @cache
 def _blank() -> dict[str, Any]:
     """The attributes of a Run on which nothing has been set."""
-    run = Run(id=None, namespace="", run_at=None, submitted_at=None, job="")
-    return {f.attname: copy.copy(getattr(run, f.attname)) for f in _fields()}
+    defaults = {f.attname: copy.copy(f.get_default()) for f in _fields()}
+    return defaults | {"id": None, "namespace": "", "job": ""}
 
 
 @cache
 def _insert_one(vendor: str, given: tuple[Field[Any, Any], ...]) -> str:
     quote = connection().ops.quote_name
-    columns = ", ".join(quote(f.column) for f in _fields())
+    columns = ", ".join(quote(f.column or "") for f in _fields())
     places = ", ".join("%s" if f in given else _literal(f) for f in _fields())
     return f"INSERT INTO {quote(Run._meta.db_table)} ({columns}) VALUES ({places})"  # noqa: S608
 
@@ -140,13 +143,14 @@ def _literal(field: Field[Any, Any]) -> str:
 def _insert_many() -> str:
     quote = connection().ops.quote_name
     constant = [f for f in _fields() if f.name not in _VARYING]
-    columns = ", ".join(quote(name) for name in [*(f.column for f in constant), *_VARYING])
+    columns = ", ".join(quote(name) for name in [*(f.column or "" for f in constant), *_VARYING])
     # Without the casts PostgreSQL would take every constant of a SELECT for text.
     casts = ", ".join(f"%s::{f.db_type(connection())}" for f in constant)
     return (
         f"WITH input AS (SELECT value, ordinality FROM"  # noqa: S608
         " JSONB_ARRAY_ELEMENTS(%s::jsonb) WITH ORDINALITY),"
-        " gate AS (SELECT g, ordinality FROM UNNEST(%s::text[]) WITH ORDINALITY AS g(g, ordinality))"
+        " gate AS (SELECT g, ordinality"
+        " FROM UNNEST(%s::text[]) WITH ORDINALITY AS g(g, ordinality))"
         f" INSERT INTO {quote(Run._meta.db_table)} ({columns})"
         f" SELECT {casts}, u.id, input.value, gate.g"
         " FROM UNNEST(%s::uuid[]) WITH ORDINALITY AS u(id, ordinality)"

@@ -164,14 +164,8 @@ def _claim_arrays(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) ->
 def _claim_of(row: Sequence[Any]) -> Claim:
     # Django switches off the driver's own reading of JSON.
     run_id, job, text, *rest, run_at, started_at = row
-    return Claim(
-        run_id,
-        job,
-        json.loads(text),
-        *rest,
-        dt.datetime.fromtimestamp(run_at, dt.UTC),
-        dt.datetime.fromtimestamp(started_at, dt.UTC),
-    )
+    times = (dt.datetime.fromtimestamp(at, dt.UTC) for at in (run_at, started_at))
+    return Claim(*(run_id, job, json.loads(text), *rest, *times))
 
 
 def _claim_portably(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:

@@ -34,9 +34,7 @@ class Passed:
     delayed: tuple[tuple[uuid.UUID, dt.datetime], ...]
 
 
-def claim_through_gates(
-    ids: Sequence[uuid.UUID], node: str, limits: Mapping[str, Limit]
-) -> Passed:
+def claim_through_gates(ids: Sequence[uuid.UUID], node: str, limits: Mapping[str, Limit]) -> Passed:
     """Claim those of these Runs that their limits let through; the others wait or are put off.
 
     `limits` is by job name. Runs of jobs that are not in it are left alone.

@@ -45,6 +45,6 @@ def record(entries: Sequence[Progress]) -> None:
                 values: dict[str, object] = {"progress_message": entry.message[:500]}
                 if entry.progress is not None:
                     values["progress"] = entry.progress
-                Run.objects.filter(
-                    id=entry.run_id, status=State.RUNNING, token=entry.token
-                ).update(**values)
+                Run.objects.filter(id=entry.run_id, status=State.RUNNING, token=entry.token).update(
+                    **values
+                )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import BigIntegerField, F, Func, Q, QuerySet
 
 from sync_scheduler.models import Schedule
 from sync_scheduler.store import leader
-from sync_scheduler.store.locking import short_transaction
+from sync_scheduler.store.locking import short_transaction, speaks_arrays
 from sync_scheduler.timing.rules import Recurrence
 
 _FACTS = (
@@ -40,6 +41,12 @@ _FACTS = (
     "failures",
     "retry_dispatch_at",
 )
+_INSTANTS = frozenset(
+    {"anchor_at", "start_at", "end_at", "next_run_at", "last_slot", "paused_at", "paused_until"}
+    | {"retry_dispatch_at"}
+)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,14 +81,29 @@ class DueSchedule:
     @property
     def recurrence(self) -> Recurrence:
         """The rule; raises `InvalidRule` if the row holds one that cannot be read."""
-        return Recurrence(
-            kind=self.kind,  # type: ignore[arg-type]  # checked by Recurrence itself
-            expression=self.expression,
-            timezone=self.timezone,
-            anchor=self.anchor_at,
-            start_at=self.start_at,
-            end_at=self.end_at,
+        return _recurrence(
+            self.kind, self.expression, self.timezone, self.anchor_at, self.start_at, self.end_at
         )
+
+
+@lru_cache(maxsize=4096)
+def _recurrence(
+    kind: Any,
+    expression: str,
+    timezone: str,
+    anchor: dt.datetime | None,
+    start_at: dt.datetime | None,
+    end_at: dt.datetime | None,
+) -> Recurrence:
+    # Checking a rule costs more than asking it; the same one comes due again and again.
+    return Recurrence(
+        kind=kind,
+        expression=expression,
+        timezone=timezone,
+        anchor=anchor,
+        start_at=start_at,
+        end_at=end_at,
+    )
 
 
 def due(
@@ -100,8 +122,30 @@ def due(
     if after is not None:
         at, row = after
         query = query.filter(next_run_at__gte=at).filter(Q(next_run_at__gt=at) | Q(id__gt=row))
-    rows = query.order_by("next_run_at", "id").values_list(*_FACTS)[:limit]
-    return [DueSchedule(*row) for row in rows]
+    query = query.order_by("next_run_at", "id")
+    if speaks_arrays():
+        return _read_quickly(query, limit)
+    return [DueSchedule(*row) for row in query.values_list(*_FACTS)[:limit]]
+
+
+def _read_quickly(query: QuerySet[Schedule], limit: int) -> list[DueSchedule]:
+    """Instants as whole microseconds: the driver needs ten times as long to read a timestamp."""
+    columns = [Microseconds(name) if name in _INSTANTS else F(name) for name in _FACTS]
+    found = []
+    for row in query.values_list(*columns)[:limit]:
+        values = [
+            value if value is None or name not in _INSTANTS else _EPOCH + _MICROSECOND * value
+            for name, value in zip(_FACTS, row, strict=True)
+        ]
+        found.append(DueSchedule(*values))
+    return found
+
+
+class Microseconds(Func):
+    """An instant as microseconds since 1970."""
+
+    template = "(EXTRACT(EPOCH FROM %(expressions)s) * 1000000)::bigint"
+    output_field = BigIntegerField()
 
 
 def earliest_retry(now: dt.datetime) -> dt.datetime | None:

@@ -50,6 +50,8 @@ def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
     with transaction.atomic(using=alias()):
         rows = Run.objects.filter(id__in=list(ids), guard__isnull=False).values_list("id", "guard")
         for run_id, guard in rows:
+            if guard is None:
+                continue
             running = Run.objects.filter(guard=guard, status=State.RUNNING)
             if connection().features.has_select_for_update:
                 running = running.select_for_update()

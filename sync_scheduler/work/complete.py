@@ -123,6 +123,19 @@ def crashed(claim: Claim, node: str, why: str, *, guilty: bool, limit: int) -> E
     )
 
 
+def killed(claim: Claim, node: str) -> Ending:
+    """The handler ran past its timeout and did not stop when it was told to."""
+    report = Report(
+        run=claim.id.hex,
+        token=claim.token,
+        kind="timeout",
+        started=claim.started_at.timestamp(),
+        finished=clock.now().timestamp(),
+        error="The handler ran longer than its timeout and its process was killed.",
+    )
+    return ending_of(claim, report, node)
+
+
 def given_back(claim: Claim, node: str, reason: str = "given back") -> Ending:
     """It did not get its turn; no attempt is charged."""
     now = clock.now()

@@ -1,16 +1,13 @@
 -- Turn decided slots into Runs and move their schedules on, as one statement.
 -- A schedule is moved only if it is still as it was when the decision was made, nobody holds its
 -- row, and the term that decided is still the current one. Runs are born only for moved schedules.
--- Answers one row per Run, and one without a Run for a moved schedule that got none.
-WITH decided AS (
-  SELECT * FROM UNNEST(
-    %(id)s::bigint[], %(seen_next)s::timestamptz[], %(seen_last)s::timestamptz[],
-    %(seen_version)s::int[], %(next)s::timestamptz[], %(last)s::timestamptz[], %(job)s::text[],
-    %(queue)s::text[], %(priority)s::smallint[], %(max_attempts)s::int[], %(timeout)s::float8[],
-    %(lease)s::float8[], %(gate)s::text[], %(capacity)s::int[], %(overflow)s::text[],
-    %(guarded)s::bool[]
-  ) AS d(id, seen_next, seen_last, seen_version, next_slot, watermark, job, queue, priority,
-         max_attempts, timeout_seconds, lease_seconds, gate, capacity, overflow, guarded)
+-- Answers one row per Run, and one without a Run per moved schedule.
+WITH decided AS MATERIALIZED (
+  SELECT * FROM JSON_TO_RECORDSET(%(moves)s::json) AS d(
+    id bigint, seen_next timestamptz, seen_last timestamptz, seen_version int,
+    next_slot timestamptz, watermark timestamptz, job text, queue text, priority smallint,
+    max_attempts int, timeout_seconds float8, lease_seconds float8, gate text, capacity int,
+    overflow text)
 ), free AS MATERIALIZED (
   SELECT s.id FROM sync_scheduler_schedule s JOIN decided d ON d.id = s.id
   WHERE s.next_run_at = d.seen_next AND s.version = d.seen_version AND s.enabled
@@ -27,8 +24,8 @@ WITH decided AS (
   FROM decided d JOIN free ON free.id = d.id
   WHERE s.id = d.id
   RETURNING s.id, s.name, s.input, d.job, d.queue, d.priority, d.max_attempts,
-            d.timeout_seconds, d.lease_seconds, d.gate, d.capacity, d.overflow, d.guarded
-), roomy AS (
+            d.timeout_seconds, d.lease_seconds, d.gate, d.capacity, d.overflow
+), roomy AS MATERIALIZED (
   -- Backfills that only wait must not make regular slots look like overlaps.
   SELECT moved.*, CASE WHEN capacity IS NOT NULL THEN capacity - (
       SELECT COUNT(*) FROM sync_scheduler_run a
@@ -39,12 +36,10 @@ WITH decided AS (
 ), planned AS (
   SELECT p.*, p.ordinal > roomy.room AS is_too_many, roomy.name AS schedule_name,
          roomy.input, roomy.job, roomy.queue, roomy.priority, roomy.max_attempts,
-         roomy.timeout_seconds, roomy.lease_seconds, roomy.gate, roomy.overflow, roomy.guarded
-  FROM UNNEST(
-    %(slot_id)s::uuid[], %(slot_schedule)s::bigint[], %(slot)s::timestamptz[], %(slot_key)s::text[],
-    %(slot_dedupe)s::uuid[], %(slot_run_at)s::timestamptz[], %(slot_status)s::text[],
-    %(slot_reason)s::text[], %(slot_error)s::text[], %(slot_meta)s::text[], %(slot_ordinal)s::int[]
-  ) AS p(id, schedule_id, slot, key, dedupe, run_at, status, reason, error, meta, ordinal)
+         roomy.timeout_seconds, roomy.lease_seconds, roomy.gate, roomy.capacity, roomy.overflow
+  FROM JSON_TO_RECORDSET(%(slots)s::json) AS p(
+    id uuid, schedule_id bigint, slot timestamptz, key text, dedupe uuid, run_at timestamptz,
+    status text, reason text, error text, meta jsonb, ordinal int)
   JOIN roomy ON roomy.id = p.schedule_id
 ), settled AS (
   SELECT planned.*,
@@ -61,12 +56,13 @@ WITH decided AS (
     id, %(namespace)s, job, queue, priority, input, key, dedupe, schedule_id, schedule_name, slot,
     'slot', final_status, 0, max_attempts, run_at, CLOCK_TIMESTAMP(),
     CASE WHEN final_status <> 'submitted' THEN CLOCK_TIMESTAMP() END, error,
-    '', '', final_reason, meta::jsonb, timeout_seconds, lease_seconds, 0, 0, FALSE,
-    CASE WHEN guarded THEN schedule_id END, gate, %(epoch)s, 0
+    '', '', final_reason, meta, timeout_seconds, lease_seconds, 0, 0, FALSE,
+    CASE WHEN capacity IS NOT NULL THEN schedule_id END, gate, %(epoch)s, 0
   FROM settled
   ON CONFLICT DO NOTHING
-  RETURNING id, schedule_id, slot, status, reason, queue, priority, run_at
+  RETURNING id, schedule_id, status, reason
 )
-SELECT moved.id, born.id, born.slot, born.status, born.reason, born.queue, born.priority,
-       born.run_at
-FROM moved LEFT JOIN born ON born.schedule_id = moved.id
+-- Not a join of the two: their sizes are guessed as one row, and a nested loop would follow.
+SELECT schedule_id, id, status, reason FROM born
+UNION ALL
+SELECT id, NULL, NULL, NULL FROM moved
