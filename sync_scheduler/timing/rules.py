@@ -21,6 +21,7 @@ from sync_scheduler.timing.zones import check_zone, first_instant, instant_of, s
 Kind = Literal["cron", "interval", "once"]
 
 _MICROSECOND = dt.timedelta(microseconds=1)
+_LARGEST = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +149,8 @@ class Rule:
         # A faulty rule is refused where it is written, not on the first start-up.
         some = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
         self.recurrence(default_timezone="UTC", anchor=some)
-        if self.max_catch_up is not None and (
-            isinstance(self.max_catch_up, bool)
-            or not isinstance(self.max_catch_up, int)
-            or self.max_catch_up < 1
-        ):
-            raise InvalidRule(f"max_catch_up {self.max_catch_up!r} is not a number from 1 up.")
+        if self.max_catch_up is not None:
+            _check_number("max_catch_up", self.max_catch_up, int, 1, "a number from 1 up")
 
     def recurrence(self, *, default_timezone: str, anchor: dt.datetime) -> Recurrence:
         """The rule made complete; `anchor` is what an interval without a start counts from."""
@@ -178,8 +175,7 @@ def cron(expr: str, tz: str | dt.tzinfo | None = None, **options: Unpack[Options
     `@hourly` to `@yearly` are understood.
     """
     zone = _zone_name(tz)
-    text = " ".join(expr.split()) if isinstance(expr, str) else expr
-    return Rule(kind="cron", expression=text, timezone=zone, **_said(options, zone))
+    return Rule(kind="cron", expression=_spaced(expr), timezone=zone, **_said(options, zone))
 
 
 def every(
@@ -226,6 +222,13 @@ def once(at: dt.datetime, tz: str | dt.tzinfo | None = None, **options: Unpack[O
     return Rule(kind="once", expression=instant.isoformat(), timezone=zone, **_said(options, zone))
 
 
+def _spaced(expr: object) -> str:
+    """With single spaces: two ways to write the same rule must not look like a change."""
+    if not isinstance(expr, str):
+        raise InvalidRule(f"cron expression {expr!r} is not a text; write one as '0 6 * * *'.")
+    return " ".join(expr.split())
+
+
 def _said(options: Options, zone: str | None) -> dict[str, Any]:
     said: dict[str, Any] = dict(options)
     for name in ("start_at", "end_at"):
@@ -268,10 +271,15 @@ def _seconds(name: str, value: float | dt.timedelta | None) -> float | None:
         return None
     if isinstance(value, dt.timedelta):
         value = value.total_seconds()
-    longest = interval.LONGEST.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= longest:
-        raise InvalidRule(f"{name} {value!r} is not a number of seconds from 0 up.")
+    _check_number(name, value, int | float, 0, "a number of seconds from 0 up")
     return float(value)
+
+
+def _check_number(name: str, value: Any, kind: Any, low: int, wanted: str) -> None:
+    # True is an int to Python, but nobody means a number by it.
+    is_number = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_number or not low <= value <= _LARGEST:
+        raise InvalidRule(f"{name} {value!r} is not {wanted}.")
 
 
 @lru_cache(maxsize=2048)

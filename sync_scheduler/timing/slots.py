@@ -114,7 +114,7 @@ def jitter_for(name: str, slot: dt.datetime, seconds: float) -> dt.timedelta:
     """A delay in [0, seconds) that every node computes alike for this slot of this schedule."""
     if seconds <= 0:
         return dt.timedelta()
-    text = f"{name}\n{slot.astimezone(dt.UTC).isoformat()}".encode()
+    text = f"{name}\n{slot.astimezone(dt.UTC).isoformat()}".encode("utf-8", "backslashreplace")
     share = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48
     return dt.timedelta(microseconds=int(share * seconds * 1_000_000))
 

@@ -22,8 +22,8 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LONGEST_NAME = 64
 _CHUNK = 366 * DAY
 # Since 1970 no two changes of a zone lie closer together than 6.9 days (Ramadan, and decrees
-# taken back after a week), so that a scan in steps of three days sees each of them alone.
-_SCAN = 3 * DAY
+# taken back after a week), so that a scan in steps of six days sees each of them alone.
+_SCAN = 6 * DAY
 # What a datetime can hold, with room for any offset on both sides.
 _FIRST_INSTANT = -719_000 * DAY
 _LAST_INSTANT = 2_932_000 * DAY
@@ -160,6 +160,5 @@ def _changes(zone: str, start: int, end: int) -> list[tuple[int, int]]:
 def offset_at(zone: str, instant: int) -> int:
     """Seconds by which the zone's clock is ahead of UTC at the instant."""
     within = min(max(instant, _FIRST_INSTANT), _LAST_INSTANT)
-    local = instant_of(within).astimezone(zoneinfo.ZoneInfo(zone))
-    offset = local.utcoffset()
+    offset = dt.datetime.fromtimestamp(within, zoneinfo.ZoneInfo(zone)).utcoffset()
     return 0 if offset is None else offset.days * DAY + offset.seconds

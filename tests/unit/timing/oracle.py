@@ -67,18 +67,17 @@ def slots(text: str, zone: str, start: dt.datetime, end: dt.datetime) -> list[dt
             shown = instant.astimezone(info).replace(tzinfo=None)
             if shown == wall:
                 found.add(instant)
-            elif _exists(wall.date(), info):
+            elif exists(wall.date(), info):
                 found.add(_first_valid_after(wall, info))
         wall += minute
     return sorted(instant for instant in found if start <= instant < end)
 
 
-def _exists(day: dt.date, info: zoneinfo.ZoneInfo) -> bool:
+def exists(day: dt.date, info: zoneinfo.ZoneInfo) -> bool:
     """Does any instant around it fall on this local day?"""
     around = dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) - dt.timedelta(hours=30)
     return any(
-        (around + dt.timedelta(minutes=15 * step)).astimezone(info).date() == day
-        for step in range(84 * 4)
+        (around + dt.timedelta(hours=hour)).astimezone(info).date() == day for hour in range(84)
     )
 
 
