@@ -42,8 +42,9 @@ class Ending:
     traceback: str = ""
     reason: str = ""
     run_at: dt.datetime | None = None
-    refund: bool = False
-    crash: bool = False
+    # How many attempts are given back (negative: charged after all), and crashes counted.
+    refund: int = 0
+    crash: int = 0
     suspect: bool = False
 
     @property

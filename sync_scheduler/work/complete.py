@@ -105,8 +105,8 @@ def crashed(claim: Claim, node: str, why: str, *, guilty: bool, limit: int) -> E
     A suspect that crashes alone was the cause the first time too, when it was not charged.
     """
     now = clock.now()
-    uncharged = 1 if claim.suspect and claim.crashes == 0 else 0
-    dead = guilty and claim.crashes + uncharged + 1 >= limit
+    late = 1 if guilty and claim.suspect and claim.crashes == 0 else 0
+    dead = guilty and claim.crashes + 1 + late >= limit
     return Ending(
         claim=claim,
         node=node,
@@ -117,8 +117,8 @@ def crashed(claim: Claim, node: str, why: str, *, guilty: bool, limit: int) -> E
         error=why,
         reason=Reason.CRASHED,
         run_at=None if dead else now,
-        refund=not guilty,
-        crash=guilty,
+        refund=-late if guilty else 1,
+        crash=1 + late if guilty else 0,
         suspect=True,
     )
 

@@ -7,12 +7,15 @@ processes never mix); effects in the database are kept as rows.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
+import datetime as dt
 import os
 import time
 from pathlib import Path
 from typing import Any
 
+from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 
 from sync_scheduler import Cancel, JobContext, Retry, fixed, job
@@ -181,3 +184,139 @@ def echo(value: Any = None, secret: str = "") -> Any:
 @job(name="tests.renamed", aliases=("tests.former",))
 def renamed() -> str:
     return "by its new name"
+
+
+@job(name="tests.hold_gil")
+def hold_gil(ctx: JobContext, seconds: int) -> str:
+    """Sleeps in C code that keeps the interpreter's lock: no thread of this process moves."""
+    note(f"start hold_gil {ctx.id} {ctx.attempt}")
+    ctypes.PyDLL(None).sleep(seconds)
+    return "let go"
+
+
+@job(name="tests.hold_gil_too_long", timeout=0.5)
+def hold_gil_too_long(ctx: JobContext) -> None:
+    """One call that returns to Python only after a minute."""
+    note(f"start hold_gil_too_long {ctx.id} {ctx.attempt}")
+    ctypes.PyDLL(None).sleep(60)
+
+
+@job(name="tests.eat_memory")
+def eat_memory(ctx: JobContext) -> None:
+    note(f"start eat_memory {ctx.id} {ctx.attempt}")
+    eaten = []
+    while True:
+        eaten.append(bytearray(8 << 20))
+        time.sleep(0.005)
+
+
+@job(name="tests.heavy")
+def heavy(data: str, size: int) -> str:
+    """As much in and out as is allowed."""
+    return "x" * size
+
+
+@job(name="tests.odd", max_attempts=2, backoff=fixed(0))
+def odd(ctx: JobContext, what: str) -> Any:
+    """Raises or returns what no well-behaved handler would."""
+    if ctx.attempt > 1:
+        return "again"
+    values: dict[str, Any] = {
+        "timedelta": Retry(delay=dt.timedelta(0)),  # type: ignore[arg-type]
+        "nan": Retry(delay=float("nan")),
+        "text": Retry(delay="soon"),  # type: ignore[arg-type]
+        "reason": Retry(delay=0, reason=17),  # type: ignore[arg-type]
+        "nul": ValueError("a \0 b \ud800"),
+        "empty": ValueError(),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "unspeakable": Unspeakable(),
+        "half_made": HalfMade(),
+    }
+    raise values[what]
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class HalfMade(Retry):
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+
+@job(name="tests.odd_result")
+def odd_result(what: str) -> Any:
+    loop: list[Any] = []
+    loop.append(loop)
+    return {
+        "object": object(),
+        "nan": float("nan"),
+        "nul": "a\0b",
+        "huge": "x" * 1_000_000,
+        "loop": loop,
+        "bytes": b"raw",
+        "surrogate": "\ud800",
+    }[what]
+
+
+@job(name="tests.atomic_wait", atomic=True)
+def atomic_wait(ctx: JobContext, name: str, path: str) -> None:
+    """Writes, then waits for a file before it ends."""
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    note(f"start atomic_wait {ctx.id} {ctx.attempt}")
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+@job(name="tests.atomic_roll_back", atomic=True)
+def atomic_roll_back(ctx: JobContext, name: str) -> None:
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    transaction.set_rollback(True)
+
+
+@job(name="tests.atomic_swallow", atomic=True)
+def atomic_swallow(ctx: JobContext, name: str) -> None:
+    """Breaks its transaction and goes on as if nothing had happened."""
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    with contextlib.suppress(DatabaseError), connection.cursor() as cursor:
+        cursor.execute("SELECT no_such_column FROM no_such_table")
+    connection.needs_rollback = True
+
+
+@job(name="tests.atomic_steps", atomic=True, max_attempts=2, backoff=fixed(0))
+def atomic_steps(ctx: JobContext, name: str) -> int:
+    made: int = ctx.step("first", lambda: Effect.objects.create(name=name, run=ctx.id).pk)
+    if ctx.attempt == 1:
+        raise RuntimeError("after the step")
+    return made
+
+
+@job(name="tests.async_rows", max_attempts=3, backoff=fixed(0.2))
+async def async_rows(ctx: JobContext, name: str) -> int:
+    await ctx.astep("first", _anoted, "first", 1)
+    await Effect.objects.acreate(name=name, run=ctx.id, attempt=ctx.attempt)
+    return await Effect.objects.filter(name=name).acount()
+
+
+async def _anoted(name: str, value: int) -> int:
+    note(f"step {name}")
+    return value
+
+
+@job(name="tests.rate", rate_limit="5/s")
+def rate(ctx: JobContext) -> None:
+    note(f"start rate {ctx.id} {ctx.attempt} {time.time():.3f}")
+
+
+@job(name="tests.per_tenant", concurrency=1, concurrency_key="tenant")
+def per_tenant(ctx: JobContext, tenant: str, path: str) -> None:
+    note(f"start per_tenant-{tenant} {ctx.id} {ctx.attempt}")
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+@job(name="tests.noted")
+def noted(ctx: JobContext, name: str = "") -> None:
+    note(f"start noted-{name} {ctx.id} {ctx.attempt}")

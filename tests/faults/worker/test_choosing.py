@@ -1,0 +1,72 @@
+"""Which Runs a node takes up, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from sync_scheduler.models import Run
+from tests.faults.harness import Site
+from tests.testapp import jobs
+
+
+def test_larger_priorities_start_first(site: Site) -> None:
+    # B15
+    for priority in (0, 50, -50, 100):
+        jobs.noted.using(priority=priority).submit(name=str(priority))
+    site.start("--no-dispatch", "--processes=1", "--threads=1", "--drain", wait=False)
+    site.wait_ended(Run.objects.all())
+    assert [line.split()[1] for line in site.lines()] == [
+        "noted-100",
+        "noted-50",
+        "noted-0",
+        "noted--50",
+    ]
+
+
+def test_larger_priorities_start_first_through_redis(redis_site: Site) -> None:
+    # B15
+    for priority in (0, 50, -50, 100):
+        jobs.noted.using(priority=priority).submit(name=str(priority))
+    redis_site.start("--no-dispatch", "--processes=1", "--threads=1", "--drain", wait=False)
+    redis_site.wait_ended(Run.objects.all())
+    assert [line.split()[1] for line in redis_site.lines()] == [
+        "noted-100",
+        "noted-50",
+        "noted-0",
+        "noted--50",
+    ]
+
+
+def test_a_node_serves_only_its_queues_and_drains(site: Site) -> None:
+    # B15
+    mine = jobs.noted.using(queue="mine").submit()
+    other = jobs.noted.using(queue="other").submit()
+    node = site.start("--no-dispatch", "--queues=mine", "--drain", wait=False)
+    assert node.process.wait(30) == 0, site.report()
+    mine.refresh_from_db()
+    other.refresh_from_db()
+    assert (mine.status, other.status) == ("completed", "submitted")
+
+
+def test_a_full_queue_does_not_starve_the_others(redis_site: Site) -> None:
+    # B15
+    flood = jobs.noop.submit_many([{}] * 800)
+    alone = jobs.noted.using(queue="zebra").submit()
+    redis_site.start("--no-dispatch", "--processes=1", "--threads=1")
+    redis_site.wait_ended([alone], 60)
+    waiting = Run.objects.filter(id__in=[run.id for run in flood[-200:]], status="submitted")
+    assert waiting.exists(), "the flood was through before the other queue was looked at"
+
+
+@pytest.mark.parametrize("kind", ["wait", "wait_async"])
+def test_a_running_handler_notices_its_cancellation_through_redis(
+    redis_site: Site, kind: str
+) -> None:
+    # B8
+    redis_site.start(SYNC_SCHEDULER_POLL_INTERVAL="30")
+    run = getattr(jobs, kind).submit()
+    redis_site.wait_line("start", str(run.id))
+    assert run.cancel(reason="not needed")
+    redis_site.wait_line("cancelled", str(run.id), seconds=5)
+    run.refresh_from_db()
+    assert run.status == "cancelled"

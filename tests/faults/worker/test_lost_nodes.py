@@ -1,0 +1,178 @@
+"""Nodes that die or freeze with Runs in their hands."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from sync_scheduler import clock
+from sync_scheduler.models import Node, Run
+from sync_scheduler.store import claims
+from tests.faults.harness import Site, audit
+from tests.testapp import jobs
+from tests.testapp.models import Counter, Effect
+
+
+def test_a_run_whose_node_was_killed_is_taken_up_by_another(site: Site, tmp_path: Path) -> None:
+    # B9, C1
+    gate = tmp_path / "open"
+    first = site.start("--no-dispatch", "--processes=1")
+    children = first.children()
+    run = jobs.until_file.submit(path=str(gate))
+    site.wait_line("start until_file")
+    first.kill()
+    site.wait(lambda: not any(c.is_running() for c in children), "its children died with it")
+    site.start("--processes=1")
+    site.wait(lambda: site.starts(run) == 2, "it was taken up again")
+    gate.touch()
+    site.wait_ended([run])
+    run.refresh_from_db()
+    assert run.status == "completed"
+    # The death of a node charges no attempt the first time.
+    assert run.attempt == 1
+    assert [a.outcome for a in run.attempts.all()] == ["lost", "completed"]
+
+
+def test_a_node_that_lives_keeps_its_long_run(site: Site) -> None:
+    # B9
+    site.start("--no-dispatch", "--processes=1")
+    site.start("--no-work")
+    run = jobs.wait.submit(seconds=5)
+    site.wait_ended([run])
+    run.refresh_from_db()
+    assert (run.status, run.attempt, site.starts(run)) == ("completed", 1, 1)
+
+
+def test_a_frozen_node_cannot_complete_what_was_taken_from_it(
+    site: Site, tmp_path: Path
+) -> None:
+    # B9
+    gate = tmp_path / "open"
+    zombie = site.start("--no-dispatch", "--processes=1")
+    run = jobs.until_file.submit(path=str(gate))
+    site.wait_line("start until_file")
+    zombie.freeze()
+    site.start("--processes=1")
+    site.wait(lambda: site.starts(run) == 2, "another node has taken it up")
+    run.refresh_from_db()
+    holder = run.node
+    zombie.thaw()
+    gate.touch()
+    site.wait_ended([run])
+    assert zombie.stop() == 0
+    run.refresh_from_db()
+    assert (run.status, run.node) == ("completed", holder)
+    assert [a.outcome for a in run.attempts.all()] == ["lost", "completed"]
+
+
+def test_an_atomic_handler_of_a_frozen_node_has_no_effect(site: Site, tmp_path: Path) -> None:
+    # B16
+    if Run.objects.db == "default" and _is_sqlite():
+        pytest.skip("a frozen writer holds SQLite's only lock; nobody else can go on")
+    gate = tmp_path / "open"
+    zombie = site.start("--no-dispatch", "--processes=1")
+    run = jobs.atomic_wait.submit(name="once", path=str(gate))
+    site.wait_line("start atomic_wait")
+    zombie.freeze()
+    site.start("--processes=1")
+    site.wait(lambda: site.starts(run) == 2, "another node has taken it up")
+    zombie.thaw()
+    gate.touch()
+    site.wait_ended([run])
+    assert zombie.stop() == 0
+    assert Effect.objects.count() == 1
+    audit(site, atomic=[run])
+
+
+def _is_sqlite() -> bool:
+    from django.db import connection
+
+    return connection.vendor == "sqlite"
+
+
+def _kill_at_random(site: Site, runs: list[Run], kills: int, seconds: float, seed: int) -> None:
+    """Two nodes; one process after the other is killed, whatever it is, while there is work."""
+    chance = random.Random(seed)
+    options = ("--processes=2", "--threads=2")
+    alive = [site.start(*options), site.start(*options)]
+    ids = [run.id for run in runs]
+    deadline = time.monotonic() + seconds
+    while Run.objects.filter(id__in=ids[-900:], status__in=("submitted", "running")).exists() or (
+        Run.objects.filter(status__in=("submitted", "running")).exists()
+    ):
+        assert time.monotonic() < deadline, site.report()
+        time.sleep(chance.uniform(0.05, 0.25))
+        if site.kills >= kills:
+            continue
+        site.kills += 1
+        index = chance.randrange(len(alive))
+        victims = alive[index].children()
+        if victims and chance.random() < 0.6:
+            chance.choice(victims).kill()
+        else:
+            alive[index].kill()
+            alive[index] = site.start(*options)
+
+
+def _exactly_once(site: Site, count: int, kills: int, seconds: float) -> None:
+    seed = int(time.time())
+    print(f"seed {seed}")  # noqa: T201  # shown when the test fails
+    Counter.objects.create(name="all")
+    runs: list[Run] = []
+    for _ in range(0, count, 500):
+        runs += jobs.atomic_count.submit_many([{"name": "all"}] * min(500, count))
+    _kill_at_random(site, runs, kills, seconds, seed)
+    assert site.kills == kills, f"only {site.kills} kills happened before the work was done"
+    assert Run.objects.filter(status="completed").count() == count, site.report()
+    assert Counter.objects.get().value == count
+    audit(site, atomic=runs)
+
+
+def test_atomic_effects_happen_exactly_once_under_random_kills(site: Site) -> None:
+    # B16
+    _exactly_once(site, 1000, 10, 120)
+
+
+@pytest.mark.slow
+def test_ten_thousand_atomic_effects_happen_exactly_once_under_fifty_kills(site: Site) -> None:
+    # B16
+    _exactly_once(site, 10_000, 50, 900)
+
+
+def test_plain_runs_are_lost_by_nobody_when_nodes_are_replaced_one_by_one(site: Site) -> None:
+    # C2
+    nodes = [site.start("--processes=1", "--threads=4") for _ in range(3)]
+    runs: list[Run] = []
+    for _ in range(3):
+        for index in range(3):
+            runs += [jobs.noted.submit(name=str(len(runs))) for _ in range(20)]
+            replacement = site.start("--processes=1", "--threads=4")
+            assert nodes[index].stop() == 0, site.report()
+            nodes[index] = replacement
+    site.wait_ended(runs, 60)
+    assert {run.status for run in Run.objects.all()} == {"completed"}
+    assert [site.starts(run) for run in runs] == [1] * len(runs)
+
+
+def test_a_claim_whose_answer_was_lost_is_given_back(site: Site) -> None:
+    # B9
+    site.start("--no-dispatch", "--processes=1")
+    run = jobs.noted.using(delay=3600).submit()
+    Run.objects.filter(id=run.id).update(run_at=clock.now())
+    # What is left when the connection breaks between the claim's commit and its answer.
+    assert claims.claim([run.id], Node.objects.get().name, ["tests.noted"])
+    site.wait_ended([run])
+    run.refresh_from_db()
+    assert (run.status, run.attempt) == ("completed", 1)
+    assert [a.outcome for a in run.attempts.all()] == ["given_back", "completed"]
+
+
+def test_a_node_that_left_is_marked_as_stopped(site: Site) -> None:
+    # C1
+    node = site.start("--no-dispatch")
+    assert Node.objects.get().stopped_at is None
+    assert node.stop() == 0
+    assert Node.objects.get().stopped_at is not None
