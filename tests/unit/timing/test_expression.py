@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.timing.cron import pattern_of, slots_from
@@ -165,3 +167,24 @@ def test_the_longest_list_that_is_allowed_is_read() -> None:
     text = ",".join(["0-59"] * 38) + " * * * *"
     assert len(text) <= 200
     assert pattern_of(text).minutes == tuple(range(60))
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    text=st.one_of(
+        st.text(max_size=210),
+        st.lists(
+            st.text("0123456789*/-,#?LWhr@ monfrijanfeb", min_size=1, max_size=8),
+            min_size=5,
+            max_size=6,
+        ).map(" ".join),
+    )
+)
+def test_whatever_is_written_is_read_or_refused_in_a_sentence(text: str) -> None:
+    # A12
+    try:
+        pattern = pattern_of(text)
+    except InvalidRule as error:
+        assert str(error).endswith(".")
+    else:
+        assert pattern.first_from(0) is not None
