@@ -15,7 +15,7 @@ from sync_scheduler.errors import (
 from sync_scheduler.jobs.backoff import exponential, fixed
 from sync_scheduler.jobs.context import JobContext
 from sync_scheduler.jobs.control import Cancel, Retry
-from sync_scheduler.jobs.definition import job
+from sync_scheduler.jobs.decorator import job
 from sync_scheduler.jobs.target import celery
 from sync_scheduler.timing.rules import cron, every, once
 

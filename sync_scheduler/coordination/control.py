@@ -1,6 +1,6 @@
-"""What workers must know at once: that a Run was cancelled.
+"""What workers must know at once: that a Run was cancelled, that a queue was paused or resumed.
 
-Only a hint: workers also look at the rows of what they run, every second or so.
+Only a hint: workers also look at the rows, every second or so.
 """
 
 from __future__ import annotations
@@ -13,15 +13,24 @@ from sync_scheduler.coordination import client
 
 logger = logging.getLogger(__name__)
 
-_CANCEL = "cancel:"
+_CANCEL, _QUEUES = "cancel:", "queues:"
 
 
 def tell_cancelled(run_id: str) -> None:
     """Never raises."""
+    _tell(_CANCEL + run_id)
+
+
+def tell_queues_changed() -> None:
+    """Never raises."""
+    _tell(_QUEUES)
+
+
+def _tell(text: str) -> None:
     if not conf.get().uses_redis or client.is_broken():
         return
     try:
-        client.client().publish(client.keys().control, _CANCEL + run_id)
+        client.client().publish(client.keys().control, text)
     except client.UNREACHABLE:
         client.report_broken()
 
@@ -33,8 +42,8 @@ class Listener:
         self._block = block_seconds
         self._pubsub: Any = None
 
-    def next_cancelled(self) -> str | None:
-        """The id of a cancelled Run, or None when nothing came in time.
+    def next_note(self) -> str | None:
+        """The id of a cancelled Run, "" if queues have changed, None when nothing came in time.
 
         Raises one of `client.UNREACHABLE` when Redis cannot be asked.
         """
@@ -47,6 +56,8 @@ class Listener:
         if message is None or not isinstance(message.get("data"), str):
             return None
         text: str = message["data"]
+        if text == _QUEUES:
+            return ""
         return text.removeprefix(_CANCEL) if text.startswith(_CANCEL) else None
 
     def close(self) -> None:

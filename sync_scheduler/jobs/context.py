@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from sync_scheduler.jobs.control import Cancel
 
@@ -88,9 +88,15 @@ class JobContext:
             raise TypeError("ctx.step() runs plain functions; await ctx.astep() for async ones.")
         return self._backing.remember(name, fn(*args, **kwargs))  # type: ignore[no-any-return]
 
+    @overload
     async def astep(
-        self, name: str, fn: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any
-    ) -> T:
+        self, name: str, fn: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any
+    ) -> T: ...
+
+    @overload
+    async def astep(self, name: str, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T: ...
+
+    async def astep(self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """`step` for async handlers; the function may be async or plain."""
         self._use(name)
         done, result = await self._backing.arecall(name)

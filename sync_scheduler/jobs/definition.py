@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sync_scheduler.errors import InvalidInput, InvalidJob
-from sync_scheduler.jobs import payload, registry
+from sync_scheduler.jobs import payload
 from sync_scheduler.jobs.backoff import Backoff, exponential
 from sync_scheduler.jobs.context import JobContext, NoBacking
-from sync_scheduler.jobs.limits import RateLimit, parse_rate
+from sync_scheduler.jobs.limits import RateLimit
 from sync_scheduler.jobs.signature import Signature
 from sync_scheduler.timing.rules import Rule
 
@@ -223,46 +223,3 @@ class Submission:
 
         encoded = [self.job.signature.encode((), one) for one in inputs]
         return runs.submit_many(self.job, encoded, self.options)
-
-
-def job(
-    func: Callable[..., Any] | None = None,
-    *,
-    name: str | None = None,
-    queue: str = "default",
-    priority: int = 0,
-    max_attempts: int = 1,
-    backoff: Backoff | None = None,
-    timeout: float | None = None,
-    lease: float | None = None,
-    atomic: bool = False,
-    concurrency: int | None = None,
-    concurrency_key: str | Callable[[dict[str, Any]], str] | None = None,
-    rate_limit: str | None = None,
-    retention: dt.timedelta | None = None,
-    aliases: Iterable[str] = (),
-    sensitive: Iterable[str] = (),
-    schedule: Rule | Sequence[Rule] | None = None,
-) -> Any:
-    """Declare a job: `@job` or `@job(max_attempts=3, ...)` above a function."""
-
-    def declare(function: Callable[..., Any]) -> Job:
-        policy = Policy(
-            queue=queue,
-            priority=priority,
-            max_attempts=max_attempts,
-            backoff=backoff or DEFAULT_BACKOFF,
-            timeout=None if timeout is None else float(timeout),
-            lease=None if lease is None else float(lease),
-            atomic=atomic,
-            concurrency=concurrency,
-            concurrency_key=concurrency_key,
-            rate_limit=None if rate_limit is None else parse_rate(rate_limit),
-            retention=retention,
-            sensitive=tuple(sensitive),
-        )
-        declared = Job(function, name=name, policy=policy, aliases=aliases, schedule=schedule)
-        registry.add(declared)
-        return declared
-
-    return declare if func is None else declare(func)

@@ -8,14 +8,30 @@ from django.utils.translation import gettext_lazy as _
 from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
 
 
+class QueueManager(NamespacedManager["Queue"]):
+    """The verbs that people use; they live in `intake.queues`."""
+
+    def pause(self, name: str, note: str = "") -> None:
+        """Let nothing of this queue start until it is resumed."""
+        from sync_scheduler.intake import queues
+
+        queues.pause(name, note)
+
+    def resume(self, name: str) -> bool:
+        """Let it go on. False: it was not paused."""
+        from sync_scheduler.intake import queues
+
+        return queues.resume(name)
+
+
 class Queue(Namespaced):
-    """Only queues that were paused have a row."""
+    """Only queues that are paused have a row."""
 
     name = models.CharField(max_length=100)
     paused_at = models.DateTimeField(null=True, blank=True)
     note = models.CharField(max_length=500, blank=True, default="")
 
-    objects = NamespacedManager["Queue"]()
+    objects = QueueManager()
 
     class Meta:
         ordering = ("name",)

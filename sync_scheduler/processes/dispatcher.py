@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import sys
 import threading
 from collections.abc import Callable
 
@@ -31,6 +32,7 @@ _LONGEST_SLEEP_SECONDS = 60.0
 # A due schedule that cannot be moved on (its row is locked) is asked for again after this.
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _LISTEN_SECONDS = 5.0
+_TURN_SECONDS = 0.0005
 
 
 class Dispatcher:
@@ -61,6 +63,8 @@ class Dispatcher:
     # ------------------------------------------------------------------ from outside
 
     def start(self) -> None:
+        # A loop that comes back from the database must not wait 5 ms for another's turn to end.
+        sys.setswitchinterval(_TURN_SECONDS)
         self._stop_listening = wakeup.listen(self._on_wakeup)
         # The elector last: it does not lead for loops that are not there.
         for thread in reversed(self._threads):

@@ -71,13 +71,7 @@ class Service:
                 async_slots=conf.get().ASYNC_SLOTS,
             )
             self._worker = Worker(pool, self._queues, self.node, drain=self._plan.drain)
-        watch = Watch(
-            self._facts(),
-            held=self._worker.held if self._worker else dict,
-            running=self._worker.running_count if self._worker else lambda: 0,
-            on_lost=self._worker.lost if self._worker else lambda _: None,
-            on_found=self._worker.found if self._worker else lambda _: None,
-        )
+        watch = Watch(self._facts(), self._worker)
         watch.start()
         probe = (
             health.serve(self._plan.health_port, self.is_alive) if self._plan.health_port else None

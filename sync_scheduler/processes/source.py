@@ -38,6 +38,7 @@ class Source:
         self._dry = False
         self._turn = 0
         self._names: tuple[str, ...] = ()
+        self.paused: frozenset[str] = frozenset()
         self._stop_listening = local.listen(self._on_local)
         if self._uses_redis:
             self._thread = threading.Thread(target=self._listen, name="ready-waiter", daemon=True)
@@ -55,7 +56,8 @@ class Source:
         found = [self._found.popleft() for _ in range(min(len(self._found), count))]
         if not self._dry:
             try:
-                found += ready_queue.pop(self._in_turn(), count - len(found))
+                if names := self._in_turn():
+                    found += ready_queue.pop(names, count - len(found))
             except client.UNREACHABLE as error:
                 self._redis_failed(error)
             self._dry = len(found) < count
@@ -80,12 +82,19 @@ class Source:
         return self._uses_redis and self._redis_works and (bool(self._found) or not self._dry)
 
     def queue_names(self) -> tuple[str, ...]:
-        return self._wanted or self._names or ("default",)
+        names = self._wanted or self._names or ("default",)
+        return tuple(name for name in names if name not in self.paused)
+
+    def pause(self, names: frozenset[str]) -> None:
+        """Take nothing from these queues; from all others again."""
+        if names != self.paused:
+            self.paused, self._dry, self._poll_at = names, False, 0.0
+            self._wake()
 
     def _in_turn(self) -> tuple[str, ...]:
         """Queues that were named are served in that order; all others take turns."""
         names = self.queue_names()
-        if self._wanted:
+        if self._wanted or not names:
             return names
         self._turn = (self._turn + 1) % len(names)
         return names[self._turn :] + names[: self._turn]
@@ -130,6 +139,9 @@ class Source:
 
     def _wait_for_one(self, blocking: object) -> None:
         names = self.queue_names()
+        if not names:
+            self._stopped.wait(_BLOCK_SECONDS)
+            return
         delay = ready_queue.next_later(names, blocking)
         seconds = _BLOCK_SECONDS if delay is None else min(delay, _BLOCK_SECONDS)
         member = ready_queue.wait(names, max(seconds, 0.001), blocking)

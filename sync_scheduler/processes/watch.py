@@ -9,46 +9,54 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connections
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client, control
-from sync_scheduler.store import claims, nodes
+from sync_scheduler.store import claims, nodes, queues
 from sync_scheduler.store.locking import database_now
 
 logger = logging.getLogger(__name__)
 
 # How often the rows of running Runs are looked at; Redis tells of a cancel sooner.
 _LOOK_SECONDS, _LOOK_SECONDS_BESIDE_REDIS = 0.4, 2.0
+_QUEUES_SECONDS = 2.0
+
+
+class Watched(Protocol):
+    """A worker, as far as its pulse must ask it and tell it things."""
+
+    def held(self) -> Mapping[uuid.UUID, int]: ...
+
+    def running_count(self) -> int: ...
+
+    def lost(self, run_id: uuid.UUID) -> None: ...
+
+    def found(self, claim: claims.Claim) -> None: ...
+
+    def paused(self, queues: frozenset[str]) -> None: ...
 
 
 class Watch:
-    def __init__(
-        self,
-        facts: nodes.NodeFacts,
-        *,
-        held: Callable[[], Mapping[uuid.UUID, int]],
-        running: Callable[[], int],
-        on_lost: Callable[[uuid.UUID], None],
-        on_found: Callable[[claims.Claim], None],
-    ) -> None:
+    def __init__(self, facts: nodes.NodeFacts, worker: Watched | None) -> None:
         self._facts = facts
-        self._held = held
-        self._running = running
-        self._on_lost = on_lost
-        self._on_found = on_found
+        self._worker = worker
+        self._queues_at = 0.0
         self._strangers: set[tuple[uuid.UUID, int]] = set()
         self._stopped = threading.Event()
         self._beat_at = 0.0
         self._troubled = False
         self._threads = [threading.Thread(target=self._pulse, name="pulse", daemon=True)]
-        if conf.get().uses_redis:
+        if worker is not None and conf.get().uses_redis:
             self._threads.append(threading.Thread(target=self._listen, name="control", daemon=True))
 
     def start(self) -> None:
         nodes.enter(self._facts)
+        if self._worker is not None:
+            self._look_at_queues(self._worker)
         self._beat_at = clock.monotonic() + conf.get().NODE_HEARTBEAT
         for thread in self._threads:
             thread.start()
@@ -64,7 +72,9 @@ class Watch:
         while not self._stopped.wait(pause):
             try:
                 close_old_connections()
-                self._look()
+                if self._worker is not None:
+                    self._look(self._worker)
+                    self._look_at_queues(self._worker)
                 if clock.monotonic() >= self._beat_at:
                     self._beat()
                 self._troubled = False
@@ -74,23 +84,31 @@ class Watch:
 
     def _beat(self) -> None:
         offset = (database_now() - clock.now()).total_seconds()
-        if not nodes.beat(self._facts.name, running=self._running(), clock_offset=offset):
+        running = 0 if self._worker is None else self._worker.running_count()
+        if not nodes.beat(self._facts.name, running=running, clock_offset=offset):
             nodes.enter(self._facts)
+        if self._worker is not None:
+            self._look_at_queues(self._worker)
         self._beat_at = clock.monotonic() + conf.get().NODE_HEARTBEAT
 
-    def _look(self) -> None:
-        held = self._held()
+    def _look(self, worker: Watched) -> None:
+        held = worker.held()
         holdings = nodes.holdings(self._facts.name)
         for run_id, token in held.items():
             if holdings.get(run_id) != token:
-                self._on_lost(run_id)
+                worker.lost(run_id)
         # Claimed, but the answer of the database was lost: nobody else would ever look at them.
         # Seen twice, since what was claimed a moment ago is not in anybody's hands yet.
         strangers = {item for item in holdings.items() if item[0] not in held}
         for run_id, token in strangers & self._strangers:
             if (claim := claims.current(run_id, token)) is not None:
-                self._on_found(claim)
+                worker.found(claim)
         self._strangers = strangers
+
+    def _look_at_queues(self, worker: Watched) -> None:
+        if clock.monotonic() >= self._queues_at:
+            worker.paused(queues.paused())
+            self._queues_at = clock.monotonic() + _QUEUES_SECONDS
 
     def _trouble(self, error: Exception) -> None:
         if not self._troubled:
@@ -107,9 +125,11 @@ class Watch:
         listener = control.Listener(1.0)
         while not self._stopped.is_set():
             try:
-                cancelled = listener.next_cancelled()
-                if cancelled is not None:
-                    self._on_lost(uuid.UUID(cancelled))
+                told = listener.next_note()
+                if told == "":
+                    self._queues_at = 0.0
+                elif told is not None and self._worker is not None:
+                    self._worker.lost(uuid.UUID(told))
             except client.UNREACHABLE:
                 listener.close()
                 self._stopped.wait(1.0)

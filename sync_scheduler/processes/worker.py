@@ -100,6 +100,10 @@ class Worker:
         self._found.append(claim)
         self.wake()
 
+    def paused(self, queues: frozenset[str]) -> None:
+        """Nothing of these queues may start."""
+        self._source.pause(queues)
+
     # The loop.
 
     def run(self) -> None:
@@ -156,12 +160,16 @@ class Worker:
             if ids:
                 self._pending.extend(claiming.claim_ids(ids, self._node, self._known))
             elif self._source.poll_is_due() or (self._drain and not self._looked):
-                found = claiming.poll(self._queues, room, self._node, self._known)
+                found = claiming.poll(
+                    self._queues, room, self._node, self._known, self._source.paused
+                )
                 self._source.polled(full=len(found) >= room)
                 self._pending.extend(found)
                 self._looked = not found
             elif self._drain and self._pool.held_count() == 0:
-                self._looked = not claiming.poll_is_empty(self._queues, self._known)
+                self._looked = claiming.poll_is_empty(
+                    self._queues, self._known, self._source.paused
+                )
         except (DatabaseError, InterfaceError) as error:
             self._trouble(error)
 

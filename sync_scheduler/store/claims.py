@@ -83,7 +83,9 @@ class Claim:
         return self.attempt - self.crashes
 
 
-def pick(queues: Sequence[str], jobs: Collection[str], count: int) -> list[uuid.UUID]:
+def pick(
+    queues: Sequence[str], jobs: Collection[str], count: int, paused: Collection[str] = ()
+) -> list[uuid.UUID]:
     """Ids that are ready in the database, best first; the way without Redis."""
     ready = Run.objects.filter(
         status=lifecycle.State.SUBMITTED,
@@ -93,6 +95,8 @@ def pick(queues: Sequence[str], jobs: Collection[str], count: int) -> list[uuid.
     )
     if queues:
         ready = ready.filter(queue__in=list(queues))
+    if paused:
+        ready = ready.exclude(queue__in=list(paused))
     return list(ready.order_by("-priority", "run_at", "id").values_list("id", flat=True)[:count])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sync_scheduler import clock
 from sync_scheduler.coordination import announcer
@@ -45,14 +45,16 @@ def claim_ids(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim]:
     return taken + _handle_rest([one for one in ids if one not in have], node, what)
 
 
-def poll(queues: Sequence[str], count: int, node: str, what: Known) -> list[Claim]:
+def poll(
+    queues: Sequence[str], count: int, node: str, what: Known, paused: Collection[str] = ()
+) -> list[Claim]:
     """Claim what is ready in the database: the way without Redis, and the guarantee behind it."""
-    return claim_ids(claims.pick(queues, what.jobs, count), node, what)
+    return claim_ids(claims.pick(queues, what.jobs, count, paused), node, what)
 
 
-def poll_is_empty(queues: Sequence[str], what: Known) -> bool:
+def poll_is_empty(queues: Sequence[str], what: Known, paused: Collection[str] = ()) -> bool:
     """Whether nothing is ready for this process at this moment."""
-    return not claims.pick(queues, what.jobs, 1)
+    return not claims.pick(queues, what.jobs, 1, paused)
 
 
 def _handle_rest(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim]:

@@ -97,10 +97,12 @@ def _schedules(now: dt.datetime) -> dict[str, int]:
     late = now - dt.timedelta(seconds=60)
     enabled = Q(enabled=True)
     counts = Schedule.objects.aggregate(
-        enabled=Count("id", filter=enabled),
-        disabled=Count("id", filter=~enabled),
-        paused=Count("id", filter=enabled & Q(paused_at__isnull=False)),
-        error=Count("id", filter=enabled & ~Q(error="")),
-        overdue=Count("id", filter=enabled & Q(paused_at__isnull=True, next_run_at__lt=late)),
+        number_enabled=Count("id", filter=enabled),
+        number_disabled=Count("id", filter=~enabled),
+        number_paused=Count("id", filter=enabled & Q(paused_at__isnull=False)),
+        number_error=Count("id", filter=enabled & ~Q(error="")),
+        number_overdue=Count(
+            "id", filter=enabled & Q(paused_at__isnull=True, next_run_at__lt=late)
+        ),
     )
-    return {name: int(number) for name, number in counts.items()}
+    return {name.removeprefix("number_"): int(number) for name, number in counts.items()}
