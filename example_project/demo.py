@@ -178,13 +178,13 @@ def answers(port: int) -> bool:
 
 def wait_until_open(children: list[Child], port: int, stop: threading.Event) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while not answers(port):
+    is_open = False
+    while not is_open and not stop.wait(0.2):
+        is_open = answers(port)
         for child in children:
             child.check()
-        if time.monotonic() > deadline:
+        if not is_open and time.monotonic() > deadline:
             raise DemoFailed(f"The web server did not answer within {READY_SECONDS:.0f} seconds.")
-        if stop.wait(0.2):
-            return
 
 
 def watch(children: list[Child], seconds: int | None, stop: threading.Event) -> None:

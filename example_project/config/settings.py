@@ -92,4 +92,6 @@ LOGGING = {
     "formatters": {"short": {"format": "%(asctime)s %(levelname)-7s %(message)s", "datefmt": "%X"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "short"}},
     "root": {"handlers": ["console"], "level": "INFO"},
+    # Django's own handler would write each of its lines a second time.
+    "loggers": {"django": {"handlers": []}},
 }

@@ -1,0 +1,1 @@
+"""The product as a newcomer meets it: from outside, through its commands and pages."""
