@@ -19,11 +19,13 @@ class SyncSchedulerConfig(AppConfig):
 
     def ready(self) -> None:
         from sync_scheduler import checks  # noqa: F401  # registers them
+        from sync_scheduler.processes import in_server
 
         autodiscover_modules("jobs")
         post_migrate.connect(
             _apply_declared, sender=self, dispatch_uid="sync_scheduler.apply_declared"
         )
+        in_server.start_if_wanted()
 
 
 def _apply_declared(*, using: str, **_: Any) -> None:

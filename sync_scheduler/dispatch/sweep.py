@@ -8,10 +8,11 @@ import logging
 from itertools import islice
 
 from sync_scheduler import clock, conf
+from sync_scheduler.coordination import joins
 from sync_scheduler.intake.ready import announce
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import Attempt
-from sync_scheduler.store import leftovers, nodes, outcomes, upkeep
+from sync_scheduler.store import leftovers, nodes, outcomes, strays, upkeep
 from sync_scheduler.store.claims import Claim
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,19 @@ def sweep(now: dt.datetime, contact: Contact) -> Swept:
         if contact.unbroken_seconds >= settings.NODE_LEASE:
             taken += _take_back(silence)
     return Swept(taken_back=taken, orphans=_end_orphans(now))
+
+
+def bury_unknown(now: dt.datetime, contact: Contact) -> int:
+    """End Runs whose job nobody has known for the grace time, and keep them as dead letters."""
+    if contact.unbroken_seconds < conf.get().NODE_LEASE:
+        return 0  # after an outage every worker looks dead
+    ended = strays.bury_unknown(now)
+    if ended:
+        logger.error(
+            "%d runs of jobs that no node knows were ended", len(ended), extra={"event": "strays"}
+        )
+        joins.ended([run_id.hex for run_id in ended])
+    return len(ended)
 
 
 def _take_back(silence: nodes.Silence) -> int:

@@ -101,11 +101,11 @@ class JobContext:
         self._use(name)
         done, result = await self._backing.arecall(name)
         if done:
-            return result  # type: ignore[no-any-return]
+            return result
         value = fn(*args, **kwargs)
         if inspect.isawaitable(value):
             value = await value
-        return await self._backing.aremember(name, value)  # type: ignore[no-any-return]
+        return await self._backing.aremember(name, value)
 
     def _use(self, name: str) -> None:
         # Two steps of one name would read each other's result.

@@ -49,6 +49,7 @@ class Housekeeping:
             sweep.sweep(now, self._contact)
         if self._is_due("mend", _MEND_SECONDS):
             self._mender.mend(now, term.epoch)
+            sweep.bury_unknown(now, self._contact)
         if self._is_due("prune", settings.PRUNE_INTERVAL):
             self._prune(now, term)
         return pause
