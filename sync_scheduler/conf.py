@@ -142,8 +142,8 @@ def _from_environment(name: str, kind: Any) -> Any:
 def _convert(name: str, value: Any, kind: Any) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if kind == tuple[str, ...] and isinstance(value, list | tuple):
-        if all(isinstance(item, str) for item in value):
+    if kind == tuple[str, ...]:
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             return tuple(value)
     elif kind == str | None:
         if value is None or isinstance(value, str):

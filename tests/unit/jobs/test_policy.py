@@ -1,0 +1,269 @@
+"""Back-off, limits, and what a job is declared with."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sync_scheduler import InvalidInput, JobContext, UnknownJob, cron, exponential, fixed, job
+from sync_scheduler.errors import InvalidJob
+from sync_scheduler.jobs import registry
+from sync_scheduler.jobs.limits import parse_rate
+
+
+@pytest.fixture(autouse=True)
+def _own_jobs() -> Iterator[None]:
+    """Whatever a test declares is forgotten afterwards."""
+    before = {one.name for one in registry.all_jobs()}
+    yield
+    for one in registry.all_jobs():
+        if one.name not in before:
+            registry.remove(one.name)
+
+
+def test_an_exponential_pause_grows_to_its_maximum() -> None:
+    # B6
+    backoff = exponential(base=1, factor=2, maximum=10, jitter=False)
+    assert [backoff.delay(attempt) for attempt in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 7, 1000, 10**9])
+def test_jitter_stays_between_nothing_and_the_pause(attempt: int) -> None:
+    # B6
+    backoff = exponential(base=2, factor=3, maximum=300)
+    longest = min(2 * 3.0 ** min(attempt - 1, 20), 300)
+    pauses = [backoff.delay(attempt) for _ in range(200)]
+    assert all(0 <= pause <= longest for pause in pauses)
+    assert len(set(pauses)) > 100
+
+
+def test_a_steep_factor_ends_at_the_maximum() -> None:
+    # B6
+    assert exponential(base=1, factor=1e300, maximum=60, jitter=False).delay(50) == 60
+
+
+def test_a_fixed_pause_is_fixed() -> None:
+    # B6
+    assert {fixed(10).delay(attempt) for attempt in range(1, 50)} == {10}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fixed(-1),
+        lambda: fixed(math.nan),
+        lambda: exponential(base=-1),
+        lambda: exponential(factor=0.5),
+        lambda: exponential(maximum=math.inf),
+        lambda: exponential(base=math.nan),
+    ],
+)
+def test_a_senseless_pause_is_refused(make: Callable[[], object]) -> None:
+    # B6
+    with pytest.raises(InvalidJob):
+        make()
+
+
+def test_a_rate_is_read() -> None:
+    # B15
+    assert parse_rate("100/m").spacing_seconds == pytest.approx(0.6)
+    assert parse_rate(" 5 / s ").seconds == 1
+    assert parse_rate("1/d").seconds == 86_400
+
+
+@pytest.mark.parametrize("text", ["", "100", "0/m", "-1/s", "5/w", "1.5/s", "5/s/s"])
+def test_a_rate_that_says_nothing_is_refused(text: str) -> None:
+    # B15
+    with pytest.raises(InvalidJob, match="must look like"):
+        parse_rate(text)
+
+
+def _nothing() -> None: ...
+
+
+async def _soon() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"priority": 101}, "priority"),
+        ({"priority": -101}, "priority"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": math.nan}, "timeout"),
+        ({"lease": -1}, "lease"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"concurrency_key": "tenant"}, "concurrency_key needs concurrency"),
+        ({"queue": ""}, "queue"),
+        ({"queue": "a\nb"}, "queue"),
+        ({"name": "x" * 201}, "name"),
+        ({"name": "a\nb"}, "name"),
+        ({"sensitive": ("card",)}, "sensitive names 'card'"),
+        ({"schedule": [cron("* * * * *"), cron("0 * * * *")]}, "its own name="),
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused_in_words(options: dict[str, Any], words: str) -> None:
+    # B15
+    with pytest.raises(InvalidJob) as caught:
+        job(**{"name": "tests.unit.bad", **options})(_nothing)
+    assert words in str(caught.value)
+    assert registry.find("tests.unit.bad") is None
+
+
+def test_an_async_handler_cannot_be_atomic_and_the_reason_is_said() -> None:
+    # B16
+    with pytest.raises(InvalidJob, match="cannot be held across an await"):
+        job(name="tests.unit.both", atomic=True)(_soon)
+
+
+def test_the_name_of_a_job_is_its_place_unless_it_is_given() -> None:
+    # A16
+    declared = job(_nothing)
+    assert declared.name == f"{__name__}._nothing"
+    assert registry.get(declared.name) is declared
+
+
+def test_a_name_is_taken_by_one_function_only() -> None:
+    # B1
+    @job(name="tests.unit.taken")
+    def one() -> None: ...
+
+    with pytest.raises(InvalidJob, match=r"'tests.unit.taken' is taken by .*one"):
+
+        @job(name="tests.unit.taken")
+        def other() -> None: ...
+
+    with pytest.raises(InvalidJob, match="is taken"):
+
+        @job(name="tests.unit.other", aliases=("tests.unit.taken",))
+        def third() -> None: ...
+
+    assert registry.get("tests.unit.taken") is one
+
+
+def test_a_module_that_is_loaded_again_declares_its_jobs_again() -> None:
+    # B1
+    def declare() -> Any:
+        @job(name="tests.unit.again")
+        def again() -> None: ...
+
+        return again
+
+    declare()
+    second = declare()
+    assert registry.get("tests.unit.again") is second
+
+
+def test_former_names_still_find_the_job() -> None:
+    # B1
+    @job(name="tests.unit.new", aliases=("tests.unit.old",))
+    def new() -> None: ...
+
+    assert registry.get("tests.unit.old") is new
+    assert {"tests.unit.new", "tests.unit.old"} <= registry.known_names()
+
+
+def test_nothing_is_ever_imported_by_name() -> None:
+    # B1
+    with pytest.raises(UnknownJob, match=r"declare it with @job"):
+        registry.get("os.system")
+
+
+def test_calling_a_job_runs_its_function_here() -> None:
+    # B1
+    seen = []
+
+    @job(name="tests.unit.called")
+    def called(ctx: JobContext, name: str) -> str:
+        """Says something."""
+        seen.append((ctx.run, ctx.attempt, ctx.cancelled))
+        ctx.heartbeat(progress=0.5)
+        ctx.raise_if_cancelled()
+        return ctx.step("first", str.upper, name)
+
+    assert called("a") == "A"
+    assert called(name="b") == "B"
+    assert seen == [(None, 1, False)] * 2
+    assert called.__doc__ == "Says something."
+
+
+def test_calling_an_async_job_gives_something_to_await() -> None:
+    # B1
+    @job(name="tests.unit.acalled")
+    async def acalled(ctx: JobContext, name: str) -> str:
+        return await ctx.astep("first", str.upper, name)
+
+    assert asyncio.run(acalled(name="a")) == "A"
+
+
+def test_a_step_cannot_stand_twice_in_one_run() -> None:
+    # B4
+    @job(name="tests.unit.twice")
+    def twice(ctx: JobContext) -> None:
+        ctx.step("one", int)
+        ctx.step("one", int)
+
+    with pytest.raises(ValueError, match="stands twice"):
+        twice()
+
+
+@pytest.mark.parametrize("progress", [-0.1, 1.1, math.nan])
+def test_progress_lies_between_nothing_and_everything(progress: float) -> None:
+    # B4
+    @job(name="tests.unit.progress")
+    def reporting(ctx: JobContext) -> None:
+        ctx.heartbeat(progress=progress)
+
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        reporting()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delay": 1, "at": dt.datetime(2030, 1, 1, tzinfo=dt.UTC)}, "not both"),
+        ({"at": dt.datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001
+        ({"delay": math.nan}, "delay"),
+        ({"delay": 1e30}, "delay"),
+        ({"key": ""}, "key"),
+        ({"key": "x" * 256}, "key"),
+        ({"key": "a\0b"}, "key"),
+        ({"key": "\ud800"}, "key"),
+        ({"priority": 1000}, "priority"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"timeout": -5}, "timeout"),
+        ({"timeout": math.inf}, "timeout"),
+        ({"queue": ""}, "queue"),
+        ({"queue": "a\0"}, "queue"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_stored(
+    options: dict[str, Any], words: str
+) -> None:
+    # B3
+    declared = job(name="tests.unit.options")(_nothing)
+    with pytest.raises(InvalidInput) as caught:
+        declared.using(**options)
+    assert words in str(caught.value)
+
+
+def test_a_concurrency_key_is_a_name_or_a_function_of_the_input() -> None:
+    # B15
+    @job(name="tests.unit.by_name", concurrency=1, concurrency_key="tenant")
+    def by_name(tenant: str) -> None: ...
+
+    @job(
+        name="tests.unit.by_function",
+        concurrency=1,
+        concurrency_key=lambda stored: stored["tenant"].lower(),
+    )
+    def by_function(tenant: str) -> None: ...
+
+    assert by_name.concurrency_value({"tenant": "A"}) == "A"
+    assert by_function.concurrency_value({"tenant": "A"}) == "a"

@@ -1,0 +1,116 @@
+"""Settings: where they come from, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from sync_scheduler import conf
+from sync_scheduler.errors import InvalidSetting
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    conf._read.cache_clear()
+    yield
+    conf._read.cache_clear()
+
+
+def test_settings_win_over_the_environment_which_wins_over_the_default(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7
+    settings.SYNC_SCHEDULER = {}
+    assert conf.get().LEADER_LEASE == 5.0
+    monkeypatch.setenv("SYNC_SCHEDULER_LEADER_LEASE", "2")
+    settings.SYNC_SCHEDULER = {}
+    assert conf.get().LEADER_LEASE == 2.0
+    settings.SYNC_SCHEDULER = {"LEADER_LEASE": 3}
+    assert conf.get().LEADER_LEASE == 3.0
+
+
+def test_the_environment_is_read_by_the_type_of_each_setting(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7
+    for name, value in {
+        "REDIS_URL": "redis://localhost:1/0",
+        "STRICT_JOBS": "off",
+        "THREADS": "9",
+        "QUEUES": "a,b",
+        "NODE_LEASE": "12.5",
+    }.items():
+        monkeypatch.setenv(f"SYNC_SCHEDULER_{name}", value)
+    settings.SYNC_SCHEDULER = {}
+    found = conf.get()
+    assert found.REDIS_URL == "redis://localhost:1/0"
+    assert found.STRICT_JOBS is False
+    assert (found.THREADS, found.QUEUES, found.NODE_LEASE) == (9, ("a", "b"), 12.5)
+
+
+def test_an_empty_url_means_embedded_mode(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C3
+    monkeypatch.setenv("SYNC_SCHEDULER_REDIS_URL", "")
+    settings.SYNC_SCHEDULER = {}
+    assert conf.get().REDIS_URL is None
+    assert not conf.get().uses_redis
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"LEADER_LEAS": 5}, "has no setting 'LEADER_LEAS'"),
+        ({"LEADER_LEASE": "5"}, "['LEADER_LEASE'] must be a number, not str"),
+        ({"THREADS": 2.5}, "must be a whole number"),
+        ({"THREADS": True}, "must be a whole number"),
+        ({"STRICT_JOBS": "yes"}, "must be True or False"),
+        ({"QUEUES": "default"}, "must be a list of texts"),
+        ({"QUEUES": [1]}, "must be a list of texts"),
+        ({"REDIS_URL": 5}, "must be a text or None"),
+        ({"REDIS_URL": "http://localhost"}, "REDIS_URL must begin with one of redis://"),
+        ({"LEADER_LEASE": 0}, "LEADER_LEASE must be a number larger than 0"),
+        ({"NODE_LEASE": math.nan}, "NODE_LEASE must be a number larger than 0"),
+        ({"NODE_LEASE": math.inf}, "NODE_LEASE must be a number larger than 0"),
+        ({"SHUTDOWN_GRACE": -1}, "SHUTDOWN_GRACE must be a number and not negative"),
+        ({"MISFIRE_GRACE": math.nan}, "MISFIRE_GRACE must be at least 3 times"),
+        ({"LEADER_LEASE": 1, "LEADER_HEARTBEAT": 0.6}, "at most half of LEADER_LEASE"),
+        ({"NODE_LEASE": 1}, "NODE_HEARTBEAT must be at most half"),
+        ({"NAMESPACE": ""}, "NAMESPACE must be 1 to 64"),
+        ({"NAMESPACE": "a{b}"}, "without spaces, braces"),
+        ({"NAMESPACE": "x" * 65}, "NAMESPACE must be 1 to 64"),
+        ({"DATABASE": "nowhere"}, "DATABASE names 'nowhere'"),
+        ("lease=5", "must be a dictionary"),
+    ],
+)
+def test_a_wrong_setting_is_said_in_words(settings: Settings, given: Any, words: str) -> None:
+    # C7
+    settings.SYNC_SCHEDULER = given
+    assert any(words in fault for fault in conf.faults()), conf.faults()
+    with pytest.raises(InvalidSetting):
+        conf.get()
+
+
+def test_a_wrong_environment_variable_is_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7
+    monkeypatch.setenv("SYNC_SCHEDULER_THREADS", "many")
+    settings.SYNC_SCHEDULER = {}
+    assert conf.faults() == [
+        "The environment variable SYNC_SCHEDULER_THREADS must be a whole number."
+    ]
+
+
+def test_all_faults_are_said_at_once(settings: Settings) -> None:
+    # C7
+    settings.SYNC_SCHEDULER = {"THREADS": 0, "UNKNOWN": 1, "LEADER_LEASE": "x", "NAMESPACE": ""}
+    assert len(conf.faults()) == 4
+    with pytest.raises(InvalidSetting) as caught:
+        conf.get()
+    assert all(fault in str(caught.value) for fault in conf.faults())
