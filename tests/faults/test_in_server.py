@@ -46,15 +46,18 @@ def web_server(*flags: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def schedulers(root: int) -> list[psutil.Process]:
-    """The `runscheduler` parents in this process group, each counted once."""
+    """The `runscheduler` processes that guards of this process group have started."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(process.pid) == root and "runscheduler" in process.cmdline():
-                parent = process.parent()
-                if parent is None or "runscheduler" not in parent.cmdline():
-                    found.append(process)
-    return [one for one in found if not any("guard.py" in part for part in one.cmdline())]
+            parent = process.parent()
+            if os.getpgid(process.pid) == root and parent is not None and is_guard(parent):
+                found.append(process)
+    return found
+
+
+def is_guard(process: psutil.Process) -> bool:
+    return any(part.endswith("guard.py") for part in process.cmdline())
 
 
 def wait_completed(run: Run) -> None:
