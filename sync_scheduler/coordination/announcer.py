@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
-from sync_scheduler import conf
+from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client
 from sync_scheduler.coordination.ready_queue import Ready, push
 
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _CAPACITY = 100_000
 _FLUSH_SECONDS = 0.5
+_TOGETHER_SECONDS = 0.005
 
 
 class _Announcer:
@@ -44,8 +45,12 @@ class _Announcer:
         return self._idle.wait(seconds)
 
     def _work(self) -> None:
+        pushed_at = 0.0
         while True:
             self._wake.wait()
+            # The first one goes at once. While many come, they travel together: every push
+            # takes the interpreter away from whoever submits.
+            clock.sleep(max(0.0, pushed_at + _TOGETHER_SECONDS - clock.monotonic()))
             self._wake.clear()
             batch: list[Ready] = []
             while self._pending and len(batch) < 1000:
@@ -53,6 +58,7 @@ class _Announcer:
             if self._pending:
                 self._wake.set()
             self._push(batch)
+            pushed_at = clock.monotonic()
             if not self._pending:
                 self._idle.set()
 
