@@ -14,6 +14,7 @@ from sync_scheduler.admin import (
     moments,
     payloads,
     pulse,
+    schedule_preview,
     schedule_rows,
     schedule_state,
     ticks,
@@ -26,12 +27,12 @@ from sync_scheduler.models import Schedule
 from sync_scheduler.timing import slots
 
 if TYPE_CHECKING:
-    from sync_scheduler.admin.schedule_actions import ScheduleActions
+    from sync_scheduler.admin.schedule_section import ScheduleSection
 
 _COMING = 5
 
 
-def read(admin: ScheduleActions, request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
+def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
     """Everything that the page shows."""
     now, beat = clock.now(), pulse.feel()
     at = asked_time(request.GET.get("at", ""))
@@ -89,6 +90,9 @@ def read(admin: ScheduleActions, request: HttpRequest, schedule: Schedule) -> di
         "actions": _actions(admin, request, schedule),
         "runs_url": f"{admin.url('changelist', model='run')}?schedule={schedule.id}",
         "history_url": admin.url("history", schedule.id),
+        "revert_url": admin.url("revert", schedule.id, model="schedule")
+        if admin.may(request, "change_schedule", schedule)
+        else "",
     }
 
 
@@ -115,22 +119,10 @@ def is_in_pause(schedule: Schedule, slot: dt.datetime) -> bool:
 
 
 def clock_changes(schedule: Schedule, now: dt.datetime) -> list[str]:
-    """What the next changes of the zone's clock do to this schedule, also when far away."""
     try:
-        rule = schedule.recurrence
-        found = slots.dst_changes(schedule.timezone, now, 2)
+        return schedule_preview.changes(schedule.recurrence, now)
     except InvalidRule:
         return []
-    told = []
-    for change in found:
-        effect = slots.explain_change(rule, change)
-        if effect is None:
-            effect = _("%(at)s: the clock changes in %(zone)s; no run is affected") % {
-                "at": moments.wall(change.instant, schedule.timezone, now=now),
-                "zone": schedule.timezone,
-            }
-        told.append(effect)
-    return told
 
 
 def _tick(
@@ -138,7 +130,7 @@ def _tick(
     schedule: Schedule,
     now: dt.datetime,
     urls: dict[Any, str],
-    admin: ScheduleActions,
+    admin: ScheduleSection,
 ) -> dict[str, Any]:
     return {
         "tick": tick,
@@ -150,13 +142,16 @@ def _tick(
 
 
 def _actions(
-    admin: ScheduleActions, request: HttpRequest, schedule: Schedule
+    admin: ScheduleSection, request: HttpRequest, schedule: Schedule
 ) -> list[dict[str, Any]]:
     wanted = [
         (_("Trigger now…"), "trigger", "trigger_schedule"),
         (_("Resume…"), "resume", "pause_schedule")
         if schedule.paused_at is not None
         else (_("Pause…"), "pause", "pause_schedule"),
+        (_("Edit…"), "edit", "change_schedule"),
+        (_("Fill gap…"), "backfill", "trigger_schedule"),
+        (_("Remove…"), "delete", "delete_schedule"),
     ]
     return [
         {

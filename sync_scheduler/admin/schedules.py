@@ -24,21 +24,29 @@ from django.utils.translation import gettext as _
 
 from sync_scheduler import clock, lifecycle
 from sync_scheduler.admin import schedule_page, schedule_rows, schedule_state
+from sync_scheduler.admin.backfills import Backfills
+from sync_scheduler.admin.bulk import Bulk
+from sync_scheduler.admin.pauses import Pauses
 from sync_scheduler.admin.schedule_changes import ScheduleChanges
 from sync_scheduler.admin.section import page
+from sync_scheduler.admin.triggers import Triggers
 from sync_scheduler.models import Run, Schedule
 
 PAGE = 50
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ScheduleChanges):
+class ScheduleAdmin(Triggers, Pauses, Backfills, Bulk, ScheduleChanges):
     place = "schedules"
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view
         name = "sync_scheduler_schedule"
         own = [
+            path("bulk/", view(self.bulk_view), name=f"{name}_bulk"),
+            path("<int:schedule_id>/edit/", view(self.edit_view), name=f"{name}_edit"),
+            path("<int:schedule_id>/revert/", view(self.revert_view), name=f"{name}_revert"),
+            path("<int:schedule_id>/backfill/", view(self.backfill_view), name=f"{name}_backfill"),
             path("<int:schedule_id>/trigger/", view(self.trigger_view), name=f"{name}_trigger"),
             path("<int:schedule_id>/pause/", view(self.pause_view), name=f"{name}_pause"),
             path("<int:schedule_id>/resume/", view(self.resume_view), name=f"{name}_resume"),
@@ -70,6 +78,7 @@ class ScheduleAdmin(ScheduleChanges):
             "newer": _address(chosen, text, number - 1) if number > 1 else "",
             "may_add": self.has_add_permission(request),
             "add_url": self.url("add"),
+            "bulk_url": self.url("bulk"),
             "may_trigger": self.may(request, "trigger_schedule"),
             "may_pause": self.may(request, "pause_schedule"),
         }

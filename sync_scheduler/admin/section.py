@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
+from django.apps import apps
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, InterfaceError
@@ -132,6 +133,7 @@ class Section(SchedulerAdmin):
             {
                 **self.admin_site.each_context(request),
                 "opts": self.opts,
+                "app_title": apps.get_app_config(self.opts.app_label).verbose_name,
                 "title": title,
                 "now": now,
                 "shown_at": moments.exact(now, now=now, seconds=True),

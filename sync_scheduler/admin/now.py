@@ -1,0 +1,262 @@
+"""The section Now: what somebody who is woken at night needs to see first."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, Min, Model, Q
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from sync_scheduler import clock
+from sync_scheduler.admin import (
+    coming,
+    durations,
+    letters,
+    marks,
+    moments,
+    nodes,
+    pulse,
+    run_rows,
+    verdict,
+)
+from sync_scheduler.admin.dead_letters import group_row, many_url
+from sync_scheduler.admin.pages import Dashboard
+from sync_scheduler.admin.section import Section, has_permission, page
+from sync_scheduler.lifecycle import Reason, State
+from sync_scheduler.models import Node, Run, Schedule
+from sync_scheduler.store.locking import database_now
+
+_HOUR = dt.timedelta(hours=1)
+_EVENING = 18
+_MOST_MISSED = 5
+_LOOKED_AT = 2_000
+_MOST_DUE = 12
+_MOST_RUNNING = 15
+_MOST_ENDED = 8
+_STUCK_TIMES = 3
+_STUCK_LEAST_SECONDS = 10
+
+RANGES: dict[str, str | Promise] = {
+    "1h": gettext_lazy("last hour"),
+    "evening": gettext_lazy("since 18:00 yesterday"),
+    "24h": gettext_lazy("24 h"),
+    "7d": gettext_lazy("7 d"),
+}
+
+
+@admin.register(Dashboard)
+class NowAdmin(Section):
+    place = "now"
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return any(
+            has_permission(request.user, f"sync_scheduler.{verb}_{model}", None)
+            for verb in ("view", "change")
+            for model in ("run", "schedule")
+        )
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    @page
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        now = clock.now()
+        chosen = request.GET.get("range", "evening")
+        if chosen not in RANGES:
+            chosen = "evening"
+        since = _since(chosen, now)
+        beat, found = pulse.feel(), letters.open_since(since)
+        missed = _missed(since)
+        known = nodes.known(database_now())
+        running = _running(self, now, known)
+        due = coming.within(now, _HOUR)
+        facts = _facts(now, known)
+        context = {
+            "verdict": verdict.read(
+                beat=beat,
+                found=found,
+                missed=missed["count"],
+                known=known,
+                stuck=sum(row["is_stuck"] for row in running),
+                due=due,
+                since=since,
+                now=now,
+            ),
+            "beat": beat,
+            "facts": facts,
+            "leader_beat": _leader_beat(beat, known, now),
+            "groups": [group_row(self, request, group, now, since) for group in found.groups[:12]],
+            "more_groups": max(len(found.groups) - 12, 0),
+            "found": found,
+            "missed": [_missed_row(self, row, now) for row in missed["rows"]],
+            "missed_count": missed["count"],
+            "ranges": [
+                {"title": title, "url": f"?range={key}", "is_current": key == chosen}
+                for key, title in RANGES.items()
+            ],
+            "range_title": RANGES[chosen],
+            "retry_all_url": many_url(self, "retry", since, now),
+            "missing": "" if self.may(request, "retry_run") else "retry_run",
+            "due": [_due_row(self, one, now) for one in due[:_MOST_DUE]],
+            "due_count": sum(one.count for one in due),
+            "more_due": max(len(due) - _MOST_DUE, 0),
+            "running": running,
+            "ended": run_rows.rows(_newest_ended(), now=now),
+            "steps": None
+            if beat.has_ever_led and facts["schedules"]
+            else _first_steps(facts, beat),
+            "load_url": self.url("changelist", model="load"),
+            "hides_banner": True,
+        }
+        return self.show(request, "sync_scheduler/now.html", title=_("Now"), context=context)
+
+
+def _since(chosen: str, now: dt.datetime) -> dt.datetime:
+    if chosen == "evening":
+        local = timezone.localtime(now)
+        evening = local.replace(hour=_EVENING, minute=0, second=0, microsecond=0)
+        return evening - dt.timedelta(days=1)
+    spans = {"1h": _HOUR, "24h": dt.timedelta(hours=24), "7d": dt.timedelta(days=7)}
+    return now - spans[chosen]
+
+
+def _missed(since: dt.datetime) -> dict[str, Any]:
+    """Slots that nobody dispatched in time, among the newest ended rows."""
+    newest = (
+        Run.objects.filter(finished_at__gte=since)
+        .order_by("-finished_at")
+        .values_list("id", "status", "reason")[:_LOOKED_AT]
+    )
+    reasons = {Reason.MISFIRE, Reason.CATCH_UP_LIMIT, Reason.UNKNOWN_JOB}
+    ids = [row for row, status, why in newest if status == State.SKIPPED and why in reasons]
+    rows = Run.objects.filter(id__in=ids[:_MOST_MISSED]).only(*run_rows.COLUMNS).order_by("-id")
+    return {"count": len(ids), "rows": list(rows) if ids else []}
+
+
+def _missed_row(section: Section, run: Run, now: dt.datetime) -> dict[str, Any]:
+    return {
+        "name": run.schedule_name,
+        "url": section.url("change", run.id, model="run"),
+        "slot": moments.element(run.slot, now=now),
+        "why": run_rows.cause(run, now),
+        "trigger_url": section.url("trigger", run.schedule_id, model="schedule")
+        if run.schedule_id
+        else "",
+    }
+
+
+def _due_row(section: Section, one: coming.Coming, now: dt.datetime) -> dict[str, Any]:
+    schedule = one.schedule
+    more = one.count - 1
+    is_late = one.first < now - dt.timedelta(seconds=10)
+    return {
+        "name": schedule.name,
+        "url": section.url("change", schedule.id, model="schedule"),
+        "time": moments.clock_time(one.first),
+        "away": marks.OVERDUE.html if is_late else moments.away(one.first, now),
+        "more": _("+ %(n)s more to %(at)s") % {"n": f"{more:,}", "at": moments.clock_time(one.last)}
+        if more > 0
+        else "",
+    }
+
+
+def _running(section: Section, now: dt.datetime, known: list[Node]) -> list[dict[str, Any]]:
+    """Running runs, stuck ones first: far beyond their usual time, or on a silent node."""
+    found = list(
+        Run.objects.filter(status=State.RUNNING)
+        .only(*run_rows.COLUMNS)
+        .order_by("started_at")[:_MOST_RUNNING]
+    )
+    if not found:
+        return []
+    usual = durations.usual(durations.habits())
+    alive = {node.name for node in known if nodes.is_alive(node, database_now())}
+    rows = []
+    for run in found:
+        seconds = moments.between(run.started_at, now) or 0
+        normal = usual.get(run.job)
+        lost = run.node not in alive
+        slow = bool(normal and seconds > _STUCK_TIMES * normal and seconds > _STUCK_LEAST_SECONDS)
+        note = ""
+        if lost:
+            note = _("its node is silent; when its lease has run out, the run is taken up again")
+        elif slow and normal:
+            note = _("usually %(usual)s") % {"usual": moments.took(normal)}
+        rows.append(
+            {
+                "name": run.schedule_name or run.job,
+                "url": section.url("change", run.id, model="run"),
+                "mark": marks.STUCK if lost or slow else marks.RUNNING,
+                "is_stuck": lost or slow,
+                "for": moments.span(seconds),
+                "note": note,
+                "percent": None if run.progress is None else round(run.progress * 100),
+            }
+        )
+    return sorted(rows, key=lambda row: not row["is_stuck"])
+
+
+def _newest_ended() -> list[Run]:
+    ended = Run.objects.filter(finished_at__isnull=False).only(*run_rows.COLUMNS)
+    return list(ended.order_by("-finished_at")[:_MOST_ENDED])
+
+
+def _facts(now: dt.datetime, known: list[Node]) -> dict[str, Any]:
+    database = database_now()
+    workers = [node for node in known if "work" in node.roles and node.stopped_at is None]
+    resting = ~coming.active(now)
+    schedules = Schedule.objects.aggregate(all=Count("id"), resting=Count("id", filter=resting))
+    active = Run.objects.filter(status=State.SUBMITTED).aggregate(
+        waiting=Count("id", filter=Q(attempt=0, run_at__lte=now)),
+        later=Count("id", filter=Q(attempt=0, run_at__gt=now)),
+        retrying=Count("id", filter=Q(attempt__gt=0)),
+        oldest=Min("run_at", filter=Q(run_at__lte=now)),
+    )
+    oldest = active["oldest"]
+    return {
+        "workers": len(workers),
+        "workers_alive": sum(nodes.is_alive(node, database) for node in workers),
+        "running": Run.objects.filter(status=State.RUNNING).count(),
+        "waiting": active["waiting"],
+        "later": active["later"],
+        "retrying": active["retrying"],
+        "oldest": moments.span((now - oldest).total_seconds()) if oldest else "",
+        "schedules": schedules["all"],
+        "resting": schedules["resting"],
+    }
+
+
+def _leader_beat(beat: pulse.Pulse, known: list[Node], now: dt.datetime) -> str:
+    for node in known:
+        if node.name == beat.holder:
+            return moments.away(node.heartbeat_at, now)
+    return ""
+
+
+def _first_steps(facts: dict[str, Any], beat: pulse.Pulse) -> list[dict[str, Any]]:
+    """For a new installation: what to do, and what is done already."""
+    return [
+        {
+            "text": _("Declare a job with a schedule in a jobs.py of one of your apps."),
+            "command": "",
+            "is_done": facts["schedules"] > 0,
+        },
+        {
+            "text": _("Bring it into the database."),
+            "command": "manage.py migrate",
+            "is_done": facts["schedules"] > 0,
+        },
+        {
+            "text": _("Start a scheduler."),
+            "command": "manage.py runscheduler",
+            "is_done": beat.is_alive,
+        },
+    ]

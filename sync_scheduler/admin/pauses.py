@@ -1,0 +1,144 @@
+"""Pausing a schedule with a note and an end, and resuming it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from sync_scheduler import clock
+from sync_scheduler.admin import moments, schedule_state
+from sync_scheduler.admin.schedule_section import ScheduleSection
+from sync_scheduler.admin.section import page
+from sync_scheduler.models import Schedule
+from sync_scheduler.timing import slots
+from sync_scheduler.timing.zones import first_instant
+
+_MOST_SKIPPED = 1_000
+_MORNING = 8
+
+
+class PauseForm(forms.Form):
+    note = forms.CharField(
+        label=gettext_lazy("Note"),
+        max_length=500,
+        widget=forms.TextInput(attrs={"size": 60, "autocomplete": "off"}),
+        help_text=gettext_lazy("Why, for whoever finds it paused."),
+    )
+    until = forms.DateTimeField(
+        label=gettext_lazy("Until"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
+    )
+
+
+class Pauses(ScheduleSection):
+    """GET explains, POST acts."""
+
+    @page
+    def pause_view(self, request: HttpRequest, schedule_id: int) -> HttpResponse:
+        schedule = self.find(schedule_id)
+        self.require(request, "pause_schedule", schedule)
+        choices = _pause_choices(schedule)
+        form = PauseForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            until = self._until(form, schedule, request.POST.get("choice", ""), choices)
+            if not form.errors:
+                note = form.cleaned_data["note"]
+                schedule.pause(note=note, until=until, by=request.user.get_username())
+                how = schedule_state.pause_line(schedule, clock.now())
+                self.log_change(request, schedule, f"Paused {how}")
+                messages.success(request, _("Paused %(how)s.") % {"how": how})
+                return self.to_schedule(schedule)
+        return self.ask(
+            request,
+            schedule,
+            form,
+            title=_("Pause"),
+            button=_("Pause"),
+            facts=[
+                _("Slots that come due meanwhile are skipped, and each is recorded with the note."),
+                _("It resumes by itself at the time you choose. What it has run so far stays."),
+            ],
+            template="sync_scheduler/pause.html",
+            extra={"choices": choices},
+        )
+
+    def _until(
+        self,
+        form: PauseForm,
+        schedule: Schedule,
+        choice: str,
+        choices: list[dict[str, Any]],
+    ) -> dt.datetime | None:
+        """The time that the button stands for; naive input is on the schedule's own clock."""
+        for known in choices:
+            if known["key"] == choice:
+                at: dt.datetime | None = known["at"]
+                return at
+        wanted: dt.datetime | None = form.cleaned_data["until"]
+        if wanted is None:
+            if choice == "date":
+                form.add_error("until", _("Choose a date and time."))
+            return None
+        until = first_instant(schedule.timezone, wanted.replace(tzinfo=None))
+        if until <= clock.now():
+            form.add_error("until", _("This time has passed."))
+        return until
+
+    @page
+    def resume_view(self, request: HttpRequest, schedule_id: int) -> HttpResponse:
+        schedule = self.find(schedule_id)
+        self.require(request, "pause_schedule", schedule)
+        if request.method == "POST":
+            schedule.resume()
+            self.log_change(request, schedule, "Resumed")
+            now = clock.now()
+            messages.success(
+                request,
+                format_html(_("Resumed. Next run: {}."), schedule_state.next_run(schedule, now)),
+            )
+            return self.to_schedule(schedule)
+        return self.ask(
+            request,
+            schedule,
+            forms.Form(),
+            title=_("Resume"),
+            button=_("Resume now"),
+            facts=[_("It goes on with its next slot; what passed meanwhile is not made up for.")],
+        )
+
+
+def _pause_choices(schedule: Schedule) -> list[dict[str, Any]]:
+    """Buttons for the likely ends of a pause, each with how many slots it skips."""
+    now = clock.now()
+    today = now.astimezone(zoneinfo.ZoneInfo(schedule.timezone)).date()
+    tomorrow = today + dt.timedelta(days=1)
+    monday = today + dt.timedelta(days=7 - today.weekday())
+    found: list[dict[str, Any]] = []
+    for key, day in (("tomorrow", tomorrow), ("monday", monday)):
+        if any(one["day"] == day for one in found):
+            continue
+        wall = dt.datetime(day.year, day.month, day.day, _MORNING)  # noqa: DTZ001  # on the wall
+        at = first_instant(schedule.timezone, wall)
+        skipped = min(slots.count(schedule.recurrence, now, at), _MOST_SKIPPED)
+        found.append(
+            {
+                "key": key,
+                "day": day,
+                "at": at,
+                "title": _("Pause until %(at)s")
+                % {"at": moments.wall(at, schedule.timezone, now=now)},
+                "skips": skipped,
+                "is_many": skipped == _MOST_SKIPPED,
+            }
+        )
+    return found
