@@ -30,6 +30,8 @@ Handler = Callable[Concatenate[HttpRequest, Caller, P], Any]
 View = Callable[..., HttpResponseBase]
 
 _LARGEST_BODY = 65_536
+_FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+_CSRF_FIELD = "csrfmiddlewaretoken"
 
 
 class Problem(Exception):
@@ -111,9 +113,22 @@ def _answer_to(error: Exception) -> HttpResponse:
 
 
 def body_of(request: HttpRequest, allowed: Mapping[str, type]) -> dict[str, Any]:
-    """The JSON object that was sent, checked by name and type; no body is an empty one."""
+    """What was sent, as a JSON object or as a form, checked by name and type."""
+    given = _sent(request)
+    for name, value in given.items():
+        if name not in allowed:
+            known = ", ".join(sorted(allowed)) or "none"
+            raise Problem(400, f"The body has the unknown name {name!r}; known: {known}.")
+        if value is not None and not isinstance(value, allowed[name]):
+            raise Problem(400, f"{name!r} must be of type {allowed[name].__name__}.")
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _sent(request: HttpRequest) -> dict[str, Any]:
     if int(request.META.get("CONTENT_LENGTH") or 0) > _LARGEST_BODY:
         raise Problem(413, f"The body is larger than {_LARGEST_BODY:,} bytes.")
+    if request.content_type in _FORMS:
+        return {name: value for name, value in request.POST.items() if name != _CSRF_FIELD}
     if not request.body.strip():
         return {}
     try:
@@ -122,13 +137,7 @@ def body_of(request: HttpRequest, allowed: Mapping[str, type]) -> dict[str, Any]
         raise Problem(400, "The body is not JSON.") from None
     if not isinstance(given, dict):
         raise Problem(400, "The body must be a JSON object.")
-    for name, value in given.items():
-        if name not in allowed:
-            known = ", ".join(sorted(allowed))
-            raise Problem(400, f"The body has the unknown name {name!r}; known: {known}.")
-        if value is not None and not isinstance(value, allowed[name]):
-            raise Problem(400, f"{name!r} must be of type {allowed[name].__name__}.")
-    return {name: value for name, value in given.items() if value is not None}
+    return given
 
 
 def number_of(request: HttpRequest, name: str, default: int, largest: int) -> int:

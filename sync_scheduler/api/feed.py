@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict, deque
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from sync_scheduler import clock
 from sync_scheduler.store.locking import alias
@@ -76,8 +77,7 @@ class Feed:
                 position = self._take(changes.since(known, self._scope))
         finally:
             self._looked_at = clock.monotonic()
-            # A stream lives long; between two looks it must not hold a connection.
-            connections[alias()].close_if_unusable_or_obsolete()
+            _let_go(connections[alias()])
         return position
 
     def _take(self, look: changes.Look) -> Position:
@@ -91,6 +91,12 @@ class Feed:
             self._marks.popitem(last=False)
         self._position = look.position
         return look.position
+
+
+def _let_go(used: BaseDatabaseWrapper) -> None:
+    """A stream lives long; between two looks it holds no connection that is not kept anyway."""
+    if not used.in_atomic_block:
+        used.close_if_unusable_or_obsolete()
 
 
 shared = Feed()

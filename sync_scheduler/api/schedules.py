@@ -36,6 +36,8 @@ def history(request: HttpRequest, caller: Caller, name: str) -> dict[str, Any]:
 @endpoint("trigger_schedule", method="POST", status=201)
 def trigger(request: HttpRequest, caller: Caller, name: str) -> runs.RunEntry:
     given = body_of(request, {"key": str, "reason": str})
+    if given.get("key") == "":
+        raise Problem(400, "'key' must not be empty; leave it out for none.")
     schedule = _found(name)
     meta = {"reason": given["reason"]} if "reason" in given else None
     run = schedule.trigger_now(key=given.get("key"), by=caller.name, meta=meta)

@@ -73,6 +73,8 @@ def _preview(options: Options) -> Answer:
 
 
 def _trigger(options: Options) -> Answer:
+    if options["key"] == "":
+        raise ActionFailed("--key must not be empty; leave it out for none.")
     schedule = lookup.schedule(options["name"])
     run = schedule.trigger_now(key=options["key"], by=actor())
     failure = ""
