@@ -215,8 +215,6 @@ class Worker:
                 node=self._node,
             )
 
-    # What children say.
-
     def _collect(self, pause: float) -> None:
         unsent = [child.sock for child in self._pool if child.has_unsent]
         sources: list[socket.socket | int] = [*self._pool.children, self._wake_read]
@@ -269,8 +267,6 @@ class Worker:
         is_ours = any(one.id == claim.id for one in self._pending) or self._ledger.has(claim.id)
         if not is_ours and not any(claim.id.hex in child.held for child in self._pool):
             self._ledger.note(complete.given_back(claim, self._node, "its claim got lost"))
-
-    # What goes wrong with children.
 
     def _watch_children(self) -> None:
         now = clock.monotonic()
