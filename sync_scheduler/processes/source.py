@@ -54,7 +54,8 @@ class Source:
         if not self._uses_redis or not self._redis_works:
             return []
         found = [self._found.popleft() for _ in range(min(len(self._found), count))]
-        if not self._dry:
+        # What the waiting thread brought is claimed first; asking for more can wait that long.
+        if not self._dry and not found:
             try:
                 if names := self._in_turn():
                     found += ready_queue.pop(names, count - len(found))
