@@ -40,28 +40,53 @@ def told(text: str) -> list[dict[str, Any]]:
     return [json.loads(frame["data"]) for frame in frames(text) if "data" in frame]
 
 
+def text_of(response: Any) -> str:
+    """A whole answer, to its end."""
+    assert response.status_code == 200, response.content
+    return b"".join(response.streaming_content).decode()
+
+
 def now_position(client: Client) -> str:
-    return next(f["id"] for f in frames(client.get(ADDRESS).content.decode()) if "id" in f)
+    return next(f["id"] for f in frames(text_of(client.get(ADDRESS))) if "id" in f)
 
 
 def since(client: Client, position: str, **query: Any) -> list[dict[str, Any]]:
-    response = client.get(ADDRESS, query, headers={"Last-Event-ID": position})
-    assert response.status_code == 200, response.content
-    return told(response.content.decode())
+    return told(text_of(client.get(ADDRESS, query, headers={"Last-Event-ID": position})))
 
 
-# --- under WSGI: a short answer, and when to come back
+# --- under WSGI, where nobody else could be served meanwhile: a short answer
 
 
-def test_under_wsgi_the_answer_is_short_and_says_when_to_come_back(token: Client) -> None:
-    # B12: a stream would hold a whole worker thread
+def test_a_server_with_one_thread_answers_shortly_and_says_when_to_come_back(token: Client) -> None:
+    # B12: a stream would hold the only thread
     response = token.get(ADDRESS)
-    assert not response.streaming
     assert response["Content-Type"].startswith("text/event-stream")
     assert "no-cache" in response["Cache-Control"]
-    (frame,) = frames(response.content.decode())
+    (frame,) = frames(text_of(response))
     assert int(frame["retry"]) >= 1000
     assert Position.parse(frame["id"]) is not None
+
+
+def test_what_happens_between_question_and_answer_is_told(token: Client) -> None:
+    # B12
+    response = token.get(ADDRESS)
+    run = a_run()
+    assert [one["run"] for one in told(text_of(response))] == [str(run.id)]
+
+
+def test_a_short_answer_tells_nothing_twice(token: Client) -> None:
+    # B12
+    position = now_position(token)
+    a_run()
+    assert len(since(token, position)) == 1
+
+
+def test_one_caller_cannot_ask_for_everything_at_once(token: Client) -> None:
+    # security 23
+    unread = [token.get(ADDRESS) for _ in range(seats.PER_CALLER)]
+    assert token.get(ADDRESS).status_code == 429
+    text_of(unread[0])
+    assert token.get(ADDRESS).status_code == 200
 
 
 def test_what_happened_since_a_position_is_told_in_order(token: Client) -> None:
@@ -108,7 +133,7 @@ def test_one_run_is_watched_from_where_it_stands(token: Client) -> None:
     # B12: it may have ended between the page and the stream
     run = a_run(status="completed")
     a_run(status="completed")
-    (state,) = told(token.get(ADDRESS, {"run": str(run.id)}).content.decode())
+    (state,) = told(text_of(token.get(ADDRESS, {"run": str(run.id)})))[:1]
     assert (state["kind"], state["run"], state["status"]) == ("state", str(run.id), "completed")
 
 
@@ -145,9 +170,9 @@ def test_the_stream_carries_no_payload(token: Client) -> None:
     )
     an_attempt(run, "retried", error="canary-8", traceback="canary-9")
     an_event(run, "heartbeat", progress=0.1, message="canary-10")
-    response = token.get(ADDRESS, headers={"Last-Event-ID": position})
-    assert str(run.id) in response.content.decode()
-    assert "canary" not in response.content.decode()
+    text = text_of(token.get(ADDRESS, headers={"Last-Event-ID": position}))
+    assert str(run.id) in text
+    assert "canary" not in text
 
 
 def test_schedules_are_named_only_to_those_who_may_see_them(staff: Staff) -> None:
@@ -158,6 +183,56 @@ def test_schedules_are_named_only_to_those_who_may_see_them(staff: Staff) -> Non
     assert {one["schedule"] for one in since(both, position)} == {"secret-project"}
     assert {one["schedule"] for one in since(run_only, position)} == {None}
     assert run_only.get(ADDRESS, {"schedule": "secret-project"}).status_code == 403
+
+
+# --- under WSGI with threads: a stream for a few, short answers for the others
+
+
+def ask_a_threaded_server(client: Client) -> Any:
+    return client.get(ADDRESS, **{"wsgi.multithread": True})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_with_threads_streams(token: Client) -> None:
+    # B12
+    reading = iter(ask_a_threaded_server(token).streaming_content)
+    assert b"retry:" in next(reading)
+    first = a_run()
+    assert [one["run"] for one in told(next(reading).decode())] == [str(first.id)]
+    second = a_run(status="completed")
+    seen: list[str] = []
+    while seen.count(str(second.id)) < 2:
+        seen += [one["run"] for one in told(next(reading).decode())]
+    assert set(seen) == {str(second.id)}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stream_that_holds_a_thread_ends_soon(
+    token: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # security 23
+    assert events.THREAD_LIFETIME_SECONDS < events.LIFETIME_SECONDS
+    monkeypatch.setattr(events, "THREAD_LIFETIME_SECONDS", 0.1)
+    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.0)
+    text = text_of(ask_a_threaded_server(token))
+    assert text.count(": alive") >= 1
+    assert seats.taken() == 0
+
+
+def test_only_a_few_threads_are_held_and_the_others_get_short_answers(
+    token: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # security 23
+    monkeypatch.setattr(seats, "HOLDING_A_THREAD", 2)
+    held = [ask_a_threaded_server(token) for _ in range(2)]
+    (frame,) = frames(text_of(ask_a_threaded_server(token)))
+    assert "retry" in frame
+    assert [one.status_code for one in held] == [200, 200]
 
 
 # --- under ASGI: a stream
@@ -180,11 +255,6 @@ async def open_stream() -> Any:
 
 def parts(response: Any) -> Any:
     return response.streaming_content.__aiter__()
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("quick")

@@ -65,8 +65,8 @@ def test_an_endpoint_takes_the_same_few_queries_for_few_and_for_many_rows(
     fill(2)
     few = number_of_queries(lambda: token.get(f"/scheduler/{address}"))
     fill(20)
-    assert number_of_queries(lambda: token.get(f"/scheduler/{address}")) == few
-    assert few <= 15
+    assert number_of_queries(lambda: token.get(f"/scheduler/{address}")) <= few
+    assert 0 < few <= 15
 
 
 PAYLOAD = re.compile(r"sync_scheduler_run.\..(input|result|meta)\b")
