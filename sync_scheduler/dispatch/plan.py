@@ -152,27 +152,31 @@ class _Slots:
     def dispatch(self, rule: Recurrence, first: dt.datetime) -> dt.datetime | None:
         """Decide about the slots from `first` to now; returns the next one after now."""
         due, given = self.due, self.given
-        grace = given.settings.MISFIRE_GRACE if due.misfire_grace is None else due.misfire_grace
+        seconds = given.settings.MISFIRE_GRACE if due.misfire_grace is None else due.misfire_grace
+        grace = dt.timedelta(seconds=seconds)
+        following = slots.next_after(rule, first)
+        if given.now - first <= grace and (following is None or following > given.now):
+            # Nearly always: one slot, on time. It also counts if it is none of the rule's:
+            # then somebody put this instant into the row.
+            self._add(first, State.SUBMITTED, None, {})
+            self._move_to(first)
+            return following
         decision = policies.decide(
             rule,
             due=first,
             now=given.now,
             misfire=due.misfire,
             max_catch_up=due.max_catch_up,
-            grace=dt.timedelta(seconds=grace),
+            grace=grace,
             skip_rows=given.skip_rows,
         )
-        run = decision.run
-        if decision.watermark is None:
-            # The rule has no slot here, so somebody put this instant into the row: it counts.
-            run = (first,)
         if decision.dropped is not None:
             reason = Reason(decision.dropped.reason.value)
             self._add_dropped(decision.dropped, reason, given.explain(decision.dropped.last))
         for skipped in decision.skipped:
             reason = Reason(skipped.reason.value)
             self._add(skipped.slot, State.SKIPPED, reason, given.explain(skipped.slot))
-        for slot in run:
+        for slot in decision.run:
             self._add(slot, State.SUBMITTED, None, {})
         self._move_to(decision.watermark or first)
         return decision.next_slot

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
 from typing import Protocol
 
 from django.db import DatabaseError, InterfaceError, OperationalError
@@ -62,39 +63,71 @@ class Ticked:
         )
 
 
-def tick(term: Term, now: dt.datetime, on_progress: Callable[[], None] = lambda: None) -> Ticked:
-    """Dispatch everything that is due at `now`, page by page."""
+def tick(
+    term: Term,
+    now: dt.datetime,
+    on_progress: Callable[[], None] = lambda: None,
+    writer: Executor | None = None,
+) -> Ticked:
+    """Dispatch everything that is due at `now`, page by page.
+
+    With a `writer` one page is written there while the next one is read and decided here.
+    """
     settings, done = conf.get(), Ticked()
     outages = Outages()
     after: tuple[dt.datetime, int] | None = None
-    while True:
-        term.require_trust()
-        page = schedules.due(now, settings.DISPATCH_BATCH, after)
-        if page:
+    pending: Future[Ticked] | None = None
+    try:
+        while True:
+            term.require_trust()
+            page = schedules.due(now, settings.DISPATCH_BATCH, after)
             given = Circumstances(
                 now=now,
                 settings=settings,
-                skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // len(page))),
+                skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // (len(page) or 1))),
                 explain=outages.explain,
             )
-            done += _dispatch(term, page, given)
-        on_progress()
-        if len(page) < settings.DISPATCH_BATCH:
-            return done
-        after = (page[-1].next_run_at, page[-1].id)
+            decided = _decide(page, given)
+            if pending is not None:
+                done += pending.result()
+                pending = None
+            on_progress()
+            is_last = len(page) < settings.DISPATCH_BATCH
+            if writer is not None and not is_last:
+                pending = writer.submit(_write, term, decided, given)
+            elif page:
+                done += _write(term, decided, given)
+            if is_last:
+                return done
+            after = (page[-1].next_run_at, page[-1].id)
+    finally:
+        if pending is not None:
+            wait([pending])
 
 
-def _dispatch(term: Term, page: Sequence[DueSchedule], given: Circumstances) -> Ticked:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    page: Sequence[DueSchedule]
+    moves: Sequence[Move]
+    failed: Sequence[mishaps.Mishap]
+
+
+def _decide(page: Sequence[DueSchedule], given: Circumstances) -> _Decided:
     moves: list[Move] = []
     failed: list[mishaps.Mishap] = []
-    by_id = {due.id: due for due in page}
     for due in page:
         try:
             moves.append(plan(due, given))
         except Exception as error:  # noqa: BLE001  # whatever it is, it is this schedule's alone
             failed.append(mishaps.Mishap(due=due, error=error))
+    return _Decided(page=page, moves=moves, failed=failed)
+
+
+def _write(term: Term, decided: _Decided, given: Circumstances) -> Ticked:
+    page, failed = decided.page, list(decided.failed)
+    by_id = {due.id: due for due in page}
     done, moved = Ticked(due=len(page)), set[int]()
-    for chunk in _chunks(moves):
+    for chunk in _chunks(decided.moves):
         admitted, refused = _admit(chunk, term.epoch)
         failed += [mishaps.Mishap(due=by_id[i], error=error) for i, error in refused.items()]
         if not admitted.moved and not leader.is_current(term.epoch):
