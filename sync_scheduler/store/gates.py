@@ -10,15 +10,24 @@ import datetime as dt
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from sync_scheduler import conf
 from sync_scheduler.jobs.limits import RateLimit
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
 from sync_scheduler.store.claims import Claim, take
-from sync_scheduler.store.locking import alias, connection, database_now
+from sync_scheduler.store.locking import (
+    DatabaseNow,
+    alias,
+    connection,
+    database_now,
+    locked,
+    repeat_on_deadlock,
+)
 from sync_scheduler.store.waiting import gate_name
 
 
@@ -40,13 +49,8 @@ def claim_through_gates(ids: Sequence[uuid.UUID], node: str, limits: Mapping[str
     `limits` is by job name. Runs of jobs that are not in it are left alone.
     """
     rows = (
-        Run.objects.filter(
-            id__in=list(ids),
-            status=State.SUBMITTED,
-            waiting_for__isnull=True,
-            gate__isnull=False,
-            job__in=list(limits),
-        )
+        _ready(ids)
+        .filter(gate__isnull=False, job__in=list(limits))
         .order_by("-priority", "run_at", "id")
         .values_list("id", "job", "gate", "guard")
     )
@@ -56,20 +60,47 @@ def claim_through_gates(ids: Sequence[uuid.UUID], node: str, limits: Mapping[str
     claims: list[Claim] = []
     delayed: list[tuple[uuid.UUID, dt.datetime]] = []
     for gate in sorted(by_gate):
-        with transaction.atomic(using=alias()):
-            passed = _through(gate, by_gate[gate], node, limits)
+        passed = repeat_on_deadlock(partial(_pass, gate, by_gate[gate], node, limits))
         claims += passed.claims
         delayed += passed.delayed
     return Passed(claims=tuple(claims), delayed=tuple(delayed))
 
 
-def _through(
+def _ready(ids: Sequence[uuid.UUID]) -> QuerySet[Run]:
+    return Run.objects.filter(
+        id__in=list(ids),
+        status=State.SUBMITTED,
+        waiting_for__isnull=True,
+        run_at__lte=DatabaseNow(),
+    )
+
+
+def _pass(
     name: str,
     runs: Sequence[tuple[uuid.UUID, str, int | None]],
     node: str,
     limits: Mapping[str, Limit],
 ) -> Passed:
-    gate = _locked_gate(name)
+    with transaction.atomic(using=alias()):
+        gate = _locked_gate(name)
+        # Looked at again behind the lock: who held it before us may have taken some of them.
+        free = set(
+            locked(_ready([run_id for run_id, *_ in runs]).order_by("id")).values_list(
+                "id", flat=True
+            )
+        )
+        still = [run for run in runs if run[0] in free]
+        if not still:
+            return Passed(claims=(), delayed=())
+        return _through(gate, still, node, limits)
+
+
+def _through(
+    gate: Gate,
+    runs: Sequence[tuple[uuid.UUID, str, int | None]],
+    node: str,
+    limits: Mapping[str, Limit],
+) -> Passed:
     limit = limits[runs[0][1]]
     now = database_now()
     going: list[uuid.UUID] = []
@@ -77,7 +108,7 @@ def _through(
     delayed: list[tuple[uuid.UUID, dt.datetime]] = []
     room = len(runs)
     if limit.concurrency is not None:
-        room = limit.concurrency - Run.objects.filter(gate=name, status=State.RUNNING).count()
+        room = limit.concurrency - Run.objects.filter(gate=gate.name, status=State.RUNNING).count()
     busy = set(
         Run.objects.filter(
             guard__in=[guard for *_, guard in runs if guard is not None], status=State.RUNNING
@@ -98,7 +129,9 @@ def _through(
             if limit.rate is not None:
                 spacing = dt.timedelta(seconds=limit.rate.spacing_seconds)
                 free_at = max(free_at, now) + spacing
-    Run.objects.filter(id__in=staying, status=State.SUBMITTED).update(waiting_for=gate_name(name))
+    Run.objects.filter(id__in=staying, status=State.SUBMITTED).update(
+        waiting_for=gate_name(gate.name)
+    )
     for run_id, start in delayed:
         Run.objects.filter(id=run_id, status=State.SUBMITTED).update(run_at=start)
     if going and limit.rate is not None:

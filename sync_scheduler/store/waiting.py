@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from sync_scheduler.lifecycle import State
-from sync_scheduler.models import Run
+from sync_scheduler.models import Gate, Run
 from sync_scheduler.store.locking import alias, connection, locked
 
 _FACTS = ("id", "queue", "priority", "run_at")
@@ -65,11 +65,19 @@ def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
 
 def promote(*, guards: Sequence[int], gates: Sequence[str]) -> list[ReadyRow]:
     """Let the next one of each go. Call inside the transaction that made room."""
+    _lock_gates(gates)
     wanted = Counter([guard_name(g) for g in guards] + [gate_name(g) for g in gates])
     promoted: list[ReadyRow] = []
     for name, count in sorted(wanted.items()):
         promoted += _release(name, count)
     return promoted
+
+
+def _lock_gates(names: Sequence[str]) -> None:
+    """Either who is at the gate now sees the room that was made, or we see who was put to wait."""
+    if names and connection().features.has_select_for_update:
+        gates = Gate.objects.filter(name__in=set(names)).order_by("name")
+        list(gates.select_for_update().values_list("pk"))
 
 
 def release_free() -> list[ReadyRow]:

@@ -1,0 +1,339 @@
+"""Registering, triggering, pausing and filling: what people do with schedules."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import override_settings
+
+from sync_scheduler import (
+    InvalidInput,
+    ScheduleExists,
+    UnknownJob,
+    clock,
+    cron,
+    every,
+    once,
+    signals,
+)
+from sync_scheduler.errors import InvalidRule
+from sync_scheduler.models import Run, Schedule
+from tests.testapp import jobs
+
+pytestmark = pytest.mark.django_db
+
+HOURLY = cron("0 * * * *", tz="Europe/Berlin")
+HOUR = dt.timedelta(hours=1)
+
+
+def register(name: str = "s", **changes: Any) -> Any:
+    return Schedule.objects.register(name, **{"job": jobs.noop, "rule": HOURLY, **changes})
+
+
+def test_registering_says_whether_it_created_or_updated() -> None:  # A3
+    first, again = register(), register()
+    changed = register(overlap="queue")
+
+    assert (first.created, first.updated) == (True, False)
+    assert (again.created, again.updated) == (False, False)
+    assert (changed.created, changed.updated) == (False, True)
+    assert Schedule.objects.get().overlap == "queue"
+
+
+def test_registering_again_keeps_the_next_run() -> None:  # A3
+    schedule = register().schedule
+    kept = clock.now() + dt.timedelta(minutes=7)
+    Schedule.objects.update(next_run_at=kept)
+    register(overlap="queue", input={})
+
+    schedule.refresh_from_db()
+    assert schedule.next_run_at == kept
+
+
+@pytest.mark.parametrize(
+    "rule", [cron("30 * * * *", tz="Europe/Berlin"), cron("0 * * * *", tz="Asia/Kathmandu")]
+)
+def test_a_changed_rule_or_zone_computes_the_next_run_anew(rule: Any) -> None:  # A3
+    register()
+    stale = clock.now() + dt.timedelta(days=3)
+    Schedule.objects.update(next_run_at=stale)
+    schedule = register(rule=rule).schedule
+
+    schedule.refresh_from_db()
+    assert schedule.next_run_at == schedule.preview(1)[0]
+    assert schedule.next_run_at < stale
+
+
+def test_an_interval_keeps_counting_from_where_it_began() -> None:  # A3
+    first = register(rule=every(minutes=10)).schedule
+    Schedule.objects.update(anchor_at=first.anchor_at - dt.timedelta(minutes=3))
+    again = register(rule=every(minutes=10))
+
+    assert not again.updated
+    assert again.schedule.anchor_at == first.anchor_at - dt.timedelta(minutes=3)
+
+
+def test_every_change_raises_the_version() -> None:  # L14
+    before = register().schedule.version
+    register()
+    assert Schedule.objects.get().version == before
+    register(overlap="queue")
+    assert Schedule.objects.get().version == before + 1
+
+
+def test_what_an_operator_switched_off_stays_off() -> None:  # A3
+    schedule = register().schedule
+    schedule.enabled = False
+    schedule.save()
+    register()
+    register(overlap="queue")
+
+    assert Schedule.objects.get().enabled is False
+
+
+def test_adding_a_name_that_is_taken_is_a_clear_error() -> None:  # A16
+    Schedule.objects.add("x", job=jobs.noop, rule=HOURLY)
+    with pytest.raises(ScheduleExists, match="'x' exists already"):
+        Schedule.objects.add("x", job=jobs.noop, rule=HOURLY)
+    assert Schedule.objects.count() == 1
+
+
+def test_adding_what_would_never_fire_is_refused() -> None:  # A12
+    with pytest.raises(InvalidRule):
+        Schedule.objects.add("late", job=jobs.noop, rule=once(clock.now() - 24 * HOUR))
+    assert Schedule.objects.count() == 0
+
+
+def test_a_reminder_for_a_moment_ago_is_due_at_once() -> None:  # A12, A16
+    at = clock.now() - dt.timedelta(seconds=2)
+    schedule = Schedule.objects.add("reminder", job=jobs.noop, rule=once(at))
+
+    assert schedule.next_run_at == at
+
+
+@pytest.mark.parametrize("job", ["no.such.job", "os.system"])
+def test_a_job_that_is_not_registered_is_refused(job: str) -> None:  # A6
+    with pytest.raises(UnknownJob):
+        register(job=job)
+    assert Schedule.objects.count() == 0
+
+
+def test_input_is_checked_when_the_schedule_is_made() -> None:  # B3
+    with pytest.raises(InvalidInput):
+        register(job=jobs.add, input={"a": 1})
+    with pytest.raises(InvalidInput):
+        register(job=jobs.add, input={"a": 1, "b": "two"})
+    assert Schedule.objects.count() == 0
+
+
+def test_unregistering_is_idempotent_and_leaves_dispatched_runs() -> None:  # A10
+    schedule = register().schedule
+    run = schedule.trigger_now()
+
+    assert Schedule.objects.unregister("s") is True
+    assert Schedule.objects.unregister("s") is False
+    run.refresh_from_db()
+    assert (run.status, run.schedule_id, run.schedule_name) == ("submitted", None, "s")
+
+
+def test_a_late_save_of_a_stale_instance_does_not_move_the_next_run() -> None:  # A3
+    register()
+    stale = Schedule.objects.get()
+    moved = clock.now() + 3 * HOUR
+    Schedule.objects.update(next_run_at=moved, last_slot=moved - HOUR)
+    stale.note = "edited"
+    stale.save()
+
+    fresh = Schedule.objects.get()
+    assert (fresh.note, fresh.next_run_at, fresh.last_slot) == ("edited", moved, moved - HOUR)
+
+
+def test_a_late_save_does_not_end_a_pause() -> None:  # A17
+    register()
+    stale = Schedule.objects.get()
+    Schedule.objects.get().pause(note="audit")
+    stale.save()
+
+    assert Schedule.objects.get().is_paused
+
+
+def test_switching_off_and_on_goes_on_with_the_future() -> None:  # A17
+    schedule = register().schedule
+    schedule.enabled = False
+    schedule.save()
+    assert Schedule.objects.get().next_run_at is None
+    schedule.enabled = True
+    schedule.save()
+
+    found = Schedule.objects.get().next_run_at
+    assert found is not None
+    assert found > clock.now()
+
+
+# ---------------------------------------------------------------------------- trigger
+
+
+def test_triggering_submits_the_stored_input_and_changes_no_cron_state() -> None:  # A5
+    schedule = register(job=jobs.add, input={"a": 1, "b": 2}).schedule
+    before = Schedule.objects.values().get()
+    run = schedule.trigger_now()
+
+    assert (run.trigger, run.input, run.slot) == ("manual", {"a": 1, "b": 2}, None)
+    assert (run.schedule_id, run.guard) == (schedule.pk, schedule.pk)
+    assert Schedule.objects.values().get() == before
+
+
+def test_a_repeated_trigger_with_a_key_is_the_same_run() -> None:  # A5
+    schedule = register(job=jobs.add, input={"a": 1, "b": 2}).schedule
+    first = schedule.trigger_now(key="monday")
+    Schedule.objects.update(input={"a": 5, "b": 5})
+    again = schedule.trigger_now(key="monday")
+    other = schedule.trigger_now(key="tuesday")
+
+    assert first.id == again.id
+    assert other.id != first.id
+
+
+def test_a_trigger_that_cannot_be_is_rejected_with_its_reason() -> None:  # A5, A9
+    schedule = register().schedule
+    Schedule.objects.update(job="tests.vanished")
+    told: list[str] = []
+
+    def receiver(reason: str, **_: object) -> None:
+        told.append(reason)
+
+    signals.trigger_rejected.connect(receiver)
+    try:
+        with pytest.raises(UnknownJob):
+            schedule.trigger_now()
+    finally:
+        signals.trigger_rejected.disconnect(receiver)
+
+    assert told == ["unknown_job"]
+    assert Run.objects.count() == 0
+
+
+def test_a_receiver_that_raises_disturbs_nothing() -> None:  # A9
+    def receiver(**_: object) -> None:
+        raise RuntimeError("broken metrics")
+
+    signals.schedule_registered.connect(receiver)
+    signals.trigger_submitted.connect(receiver)
+    try:
+        schedule = register().schedule
+        run = schedule.trigger_now()
+    finally:
+        signals.schedule_registered.disconnect(receiver)
+        signals.trigger_submitted.disconnect(receiver)
+
+    assert Run.objects.get().id == run.id
+
+
+# ---------------------------------------------------------------------------- pause
+
+
+def test_resuming_never_fires_a_burst_and_says_what_passed() -> None:  # A17, A15
+    schedule = register(rule=cron("* * * * *", tz="UTC"), misfire="catch_up_all").schedule
+    schedule.pause(note="migration")
+    ago = (clock.now() - HOUR).replace(second=0, microsecond=0)
+    Schedule.objects.update(next_run_at=ago)
+    schedule.resume()
+
+    assert schedule.next_run_at is not None
+    assert schedule.next_run_at > clock.now()
+    record = Run.objects.get()
+    assert (record.status, record.reason) == ("skipped", "paused")
+    assert record.meta["count"] in {60, 61}
+    assert not schedule.is_paused
+
+
+def test_a_pause_is_over_when_its_time_has_come() -> None:  # A17
+    schedule = register().schedule
+    schedule.pause(until=clock.now() - dt.timedelta(seconds=1))
+
+    assert not schedule.is_paused
+
+
+# ---------------------------------------------------------------------------- backfill
+
+
+def test_backfill_submits_the_slots_that_have_no_run() -> None:  # A17
+    schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
+    start = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
+    runs = schedule.backfill(start, start + dt.timedelta(days=4))
+
+    assert [run.slot for run in runs] == [start + dt.timedelta(days=n) for n in range(5)]
+    assert {run.trigger for run in runs} == {"backfill"}
+    assert {run.guard for run in runs} == {schedule.pk}
+    assert runs[0].key == "backfill:s:2024-03-01T00:00:00Z"
+    schedule.refresh_from_db()
+    assert schedule.last_slot is None
+
+
+def test_the_same_slot_is_filled_once() -> None:  # A17
+    schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
+    start = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
+    first = schedule.backfill(start, start)
+    again = schedule.backfill(start, start)
+
+    assert [run.id for run in first] == [run.id for run in again]
+
+
+def test_backfill_fills_skipped_slots_and_leaves_completed_ones_unless_asked() -> None:  # A17
+    schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
+    days = [dt.datetime(2024, 3, day, tzinfo=dt.UTC) for day in (1, 2)]
+    for day, status in zip(days, ("completed", "skipped"), strict=True):
+        Run.objects.create(
+            job="tests.noop",
+            schedule_id=schedule.pk,
+            slot=day,
+            trigger="slot",
+            status=status,
+            run_at=day,
+            submitted_at=day,
+        )
+    filled = schedule.backfill(days[0], days[1])
+    everything = schedule.backfill(days[0], days[1], again=True)
+
+    assert [run.slot for run in filled] == [days[1]]
+    assert [run.slot for run in everything] == days
+
+
+def test_backfill_has_a_limit_and_its_own_overlap_rule() -> None:  # A17
+    schedule = register(rule=cron("* * * * *", tz="UTC")).schedule
+    start = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
+    with (
+        override_settings(SYNC_SCHEDULER={"MAX_BACKFILL": 10}),
+        pytest.raises(InvalidInput, match="at most 10"),
+    ):
+        schedule.backfill(start, start + HOUR)
+    beside = schedule.backfill(start, start, overlap="concurrent")
+
+    assert Run.objects.count() == 1
+    assert beside[0].guard is None
+
+
+def test_backfill_leaves_the_future_and_what_is_still_to_be_dispatched() -> None:  # A17
+    schedule = register(rule=cron("* * * * *", tz="UTC")).schedule
+    due = (clock.now() - dt.timedelta(minutes=5)).replace(second=0, microsecond=0)
+    Schedule.objects.update(next_run_at=due)
+    runs = schedule.backfill(due - dt.timedelta(minutes=2), clock.now() + HOUR)
+
+    assert [run.slot for run in runs] == [
+        due - dt.timedelta(minutes=2),
+        due - dt.timedelta(minutes=1),
+    ]
+
+
+# ---------------------------------------------------------------------------- transactions
+
+
+def test_a_schedule_made_in_a_transaction_that_fails_does_not_exist() -> None:  # A16
+    with pytest.raises(RuntimeError), transaction.atomic():
+        Schedule.objects.add("x", job=jobs.noop, rule=HOURLY)
+        raise RuntimeError("the order was not placed")
+
+    assert not Schedule.objects.exists()

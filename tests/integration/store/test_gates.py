@@ -1,0 +1,144 @@
+"""Limits across the cluster: how many at once, and how often."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from sync_scheduler import clock
+from sync_scheduler.jobs.limits import parse_rate
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Gate, Run
+from sync_scheduler.store import claims, gates, waiting
+from sync_scheduler.store.gates import Limit
+from sync_scheduler.store.locking import database_now
+from tests.integration.store.runs import JOB, claim_of, make, record
+from tests.integration.store.test_claims import in_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TWO = {JOB: Limit(concurrency=2, rate=None)}
+
+
+def ids(runs: list[Run]) -> list[object]:
+    return [run.id for run in runs]
+
+
+def test_so_many_pass_and_the_others_wait() -> None:
+    # B15
+    runs = [make(gate="g") for _ in range(5)]
+    passed = gates.claim_through_gates([run.id for run in runs], "node", TWO)
+    assert [claim.id for claim in passed.claims] == ids(runs[:2])
+    assert set(Run.objects.filter(waiting_for="gate:g").values_list("id", flat=True)) == set(
+        ids(runs[2:])
+    )
+
+
+def test_gates_do_not_count_each_other() -> None:
+    # B15
+    runs = [make(gate=f"g:{i % 3}") for i in range(9)]
+    passed = gates.claim_through_gates([run.id for run in runs], "node", TWO)
+    assert len(passed.claims) == 6
+
+
+def test_each_end_lets_one_more_in_and_the_most_urgent_first() -> None:
+    # B15
+    runs = [make(gate="g") for _ in range(4)]
+    urgent = make(gate="g", priority=9)
+    Run.objects.filter(id=urgent.id).update(waiting_for=waiting.gate_name("g"))
+    passed = gates.claim_through_gates([run.id for run in runs], "node", TWO)
+    recorded = record(passed.claims[0], State.COMPLETED)
+    assert [row.id for row in recorded.promoted] == [urgent.id]
+    assert len(gates.claim_through_gates([urgent.id], "node", TWO).claims) == 1
+
+
+def test_nodes_that_ask_at_the_same_time_do_not_pass_the_limit() -> None:
+    # B15
+    runs = [make(gate="g") for _ in range(12)]
+
+    def work(number: int) -> int:
+        mine = [run.id for run in runs[3 * number : 3 * number + 3]]
+        return len(gates.claim_through_gates(mine, f"node-{number}", TWO).claims)
+
+    assert sum(in_threads(4, work)) == 2
+    assert Run.objects.filter(status="running").count() == 2
+
+
+def test_nodes_that_ask_for_the_same_runs_get_each_of_them_once() -> None:
+    # B9, B15
+    many = {JOB: Limit(concurrency=50, rate=None)}
+    for _ in range(5):
+        runs = [make(gate="g") for _ in range(8)]
+        asked = [run.id for run in runs]
+        found = in_threads(
+            3, lambda n, asked=asked: gates.claim_through_gates(asked, f"node-{n}", many).claims
+        )
+        taken = [claim.id for claims_ in found for claim in claims_]
+        assert sorted(taken) == sorted(asked)
+
+
+def test_a_run_that_is_not_due_does_not_pass() -> None:
+    # B13, B15
+    run = make(gate="g", run_at=clock.now() + dt.timedelta(hours=1))
+    assert gates.claim_through_gates([run.id], "node", TWO).claims == ()
+
+
+def test_nobody_waits_for_ever_when_a_run_ends_while_another_is_put_to_wait() -> None:
+    # B15: either the one that asks sees the room, or the one that ends sees it waiting
+    one = {JOB: Limit(concurrency=1, rate=None)}
+    for _ in range(15):
+        Run.objects.all().delete()
+        holder, asking = make("running", token=1, gate="g"), make(gate="g")
+        claim = claim_of(holder)
+
+        def work(number: int, asking: Run = asking, claim: claims.Claim = claim) -> None:
+            if number:
+                gates.claim_through_gates([asking.id], "node", one)
+            else:
+                record(claim, State.COMPLETED)
+
+        in_threads(2, work)
+        asking.refresh_from_db()
+        assert asking.status == "running" or asking.waiting_for is None
+
+
+def test_a_run_that_must_not_overlap_does_not_pass_beside_another() -> None:
+    # A11, B15
+    make("running", token=1, guard=7)
+    run = make(gate="g", guard=7)
+    assert gates.claim_through_gates([run.id], "node", TWO).claims == ()
+
+
+def test_jobs_that_this_node_does_not_know_are_left_alone() -> None:
+    # B15
+    run = make(gate="g", job="unknown")
+    assert gates.claim_through_gates([run.id], "node", TWO).claims == ()
+    run.refresh_from_db()
+    assert run.waiting_for is None
+
+
+def test_starts_beyond_the_rate_are_put_off() -> None:
+    # B15
+    limit = {JOB: Limit(concurrency=None, rate=parse_rate("3/h"))}
+    runs = [make(gate="g") for _ in range(5)]
+    before = database_now()
+    passed = gates.claim_through_gates([run.id for run in runs], "node", limit)
+    assert len(passed.claims) == 3
+    assert [run_id for run_id, _ in passed.delayed] == ids(runs[3:])
+    assert all(start - before >= dt.timedelta(minutes=19) for _, start in passed.delayed)
+    for run_id, start in passed.delayed:
+        assert Run.objects.get(id=run_id).run_at == start
+    assert claims.pick([], [JOB], 10) == []
+
+
+def test_an_allowance_comes_back_with_time() -> None:
+    # B15
+    limit = {JOB: Limit(concurrency=None, rate=parse_rate("3/h"))}
+    first = [make(gate="g").id for _ in range(3)]
+    assert len(gates.claim_through_gates(first, "node", limit).claims) == 3
+    gate = Gate.objects.get()
+    assert gate.free_at is not None
+    Gate.objects.update(free_at=gate.free_at - dt.timedelta(minutes=41))
+    more = [make(gate="g").id for _ in range(3)]
+    assert len(gates.claim_through_gates(more, "node", limit).claims) == 2

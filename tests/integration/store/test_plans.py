@@ -1,0 +1,120 @@
+"""What is asked all the time is answered by an index, however many rows there are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from sync_scheduler import clock
+from sync_scheduler.models import Run
+from sync_scheduler.store import claims, gates, nodes, waiting
+from tests.integration.store.runs import JOB
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def _many_rows(transactional_db: None) -> None:
+    """Far more finished runs than ready, running or waiting ones; as after a busy week."""
+    if connection.vendor != "postgresql":
+        pytest.skip("plans are read where they can be read as data")
+    now = clock.now()
+    common = {"job": JOB, "submitted_at": now}
+
+    def run(i: int) -> Run:
+        at = now - dt.timedelta(seconds=i)
+        if i % 100 == 0:
+            return Run(status="submitted", run_at=at, queue=f"q{i % 5}", **common)
+        if i % 100 == 1:
+            return Run(status="running", run_at=at, node=f"node-{i % 3}", gate="g", **common)
+        if i % 100 == 2:
+            return Run(status="submitted", run_at=at, waiting_for="gate:g", gate="g", **common)
+        return Run(status="completed", run_at=at, finished_at=at, **common)
+
+    Run.objects.bulk_create((run(i) for i in range(8000)), batch_size=2000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE sync_scheduler_run")
+
+
+def indexes_of(action: Callable[[], Any]) -> tuple[set[str], bool]:
+    """The indexes that the action's queries on runs use, and whether one reads the whole table."""
+    with CaptureQueriesContext(connection) as captured:
+        action()
+    used: set[str] = set()
+    scans = False
+
+    def walk(plan: dict[str, Any]) -> None:
+        nonlocal scans
+        if "Index Name" in plan:
+            used.add(plan["Index Name"])
+        if plan["Node Type"] == "Seq Scan" and plan["Relation Name"] == "sync_scheduler_run":
+            scans = True
+        for below in plan.get("Plans", ()):
+            walk(below)
+
+    statements = [
+        q["sql"]
+        for q in captured.captured_queries
+        if ("sync_scheduler_run" in q["sql"] and q["sql"].lstrip()[:6] in {"SELECT", "WITH p"})
+        or q["sql"].lstrip().startswith("WITH")
+    ]
+    assert statements
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute("EXPLAIN (FORMAT JSON) " + statement.replace("%", "%%"))
+            (answer,) = cursor.fetchone()
+            walk((json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"])
+    return used, scans
+
+
+@pytest.mark.parametrize("queues", [[], ["q0"], ["q0", "q1"]])
+def test_the_poll_uses_the_index_of_ready_runs(queues: list[str]) -> None:
+    # C3
+    used, scans = indexes_of(lambda: claims.pick(queues, [JOB], 50))
+    assert ("run_ready" in used, scans) == (True, False)
+
+
+def test_the_claim_goes_by_primary_key() -> None:
+    # C3
+    ids = claims.pick([], [JOB], 5)
+    used, scans = indexes_of(lambda: claims.claim(ids, "node", [JOB]))
+    assert any("pkey" in name for name in used)
+    assert not scans
+
+
+def test_the_sweep_uses_the_index_of_running_runs() -> None:
+    # C1
+    used, scans = indexes_of(nodes.silences)
+    assert ("run_running" in used, scans) == (True, False)
+    used, scans = indexes_of(lambda: nodes.holdings("node-1"))
+    assert ("run_running" in used, scans) == (True, False)
+
+
+def test_what_waits_is_found_by_its_index() -> None:
+    # A11
+    with transaction.atomic():
+        used, scans = indexes_of(lambda: waiting.promote(guards=[], gates=["g"]))
+    assert ("run_waiting" in used, scans) == (True, False)
+
+
+def test_what_counts_against_a_limit_is_found_by_its_index() -> None:
+    # B15
+    run_id = claims.pick([], [JOB], 1)[0]
+    Run.objects.filter(id=run_id).update(gate="g")
+    limit = {JOB: gates.Limit(concurrency=500, rate=None)}
+    used, scans = indexes_of(lambda: gates.claim_through_gates([run_id], "node", limit))
+    assert ("run_gate" in used, scans) == (True, False)
+
+
+def test_old_runs_are_found_by_when_they_ended() -> None:
+    # B10
+    horizon = clock.now() - dt.timedelta(seconds=7900)
+    old = Run.objects.filter(finished_at__lt=horizon).order_by("finished_at")
+    used, scans = indexes_of(lambda: list(old.values_list("id")[:100]))
+    assert ("run_finished" in used, scans) == (True, False)
