@@ -6,7 +6,7 @@ them, so everything that it was given is hidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sync_scheduler.jobs import registry
@@ -30,18 +30,41 @@ def redacted_input(job: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def redacted_text(job: str, given: Mapping[str, Any], text: str) -> str:
     """A text about a run (an error, a traceback) in which the secrets of its input are masked."""
-    if not text:
-        return text
-    secrets = {
+    return _without(_secrets(job, given), text) if text else text
+
+
+def redacted_value(job: str, given: Mapping[str, Any], value: Any) -> Any:
+    """What a run left behind (a result, a step's) in which the secrets of its input are masked."""
+    secrets = _secrets(job, given)
+    return _walk(secrets, value) if secrets else value
+
+
+def _secrets(job: str, given: Mapping[str, Any]) -> list[str]:
+    """What must not be seen, longest first: one secret may be the beginning of another."""
+    found = {
         word
         for name, value in given.items()
         if _is_secret(job, name)
         for word in _words(value)
         if len(word) >= _SHORTEST
     }
-    for word in sorted(secrets, key=len, reverse=True):
-        text = text.replace(word, MASK)
+    return sorted(found, key=len, reverse=True)
+
+
+def _without(secrets: Iterable[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, MASK)
     return text
+
+
+def _walk(secrets: list[str], value: Any) -> Any:
+    if isinstance(value, str):
+        return _without(secrets, value)
+    if isinstance(value, Mapping):
+        return {_without(secrets, str(k)): _walk(secrets, item) for k, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_walk(secrets, item) for item in value]
+    return MASK if str(value) in secrets else value
 
 
 def _is_secret(job: str, name: str) -> bool:

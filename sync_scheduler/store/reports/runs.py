@@ -11,7 +11,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from sync_scheduler.jobs.redaction import MASK, has_secrets, redacted_input, redacted_text
+from sync_scheduler.jobs.redaction import (
+    MASK,
+    has_secrets,
+    redacted_input,
+    redacted_text,
+    redacted_value,
+)
 from sync_scheduler.lifecycle import sentence
 from sync_scheduler.models import Attempt, Run, Schedule, Step
 from sync_scheduler.store.locking import alias
@@ -110,8 +116,8 @@ def history(
 
 
 def _inputs_to_mask(runs: Sequence[Run]) -> dict[uuid.UUID, dict[str, Any]]:
-    """The inputs that an error text has to be compared with; mostly none."""
-    ids = [run.id for run in runs if run.error and has_secrets(run.job)]
+    """The inputs that an error or a reason has to be compared with; mostly none."""
+    ids = [run.id for run in runs if (run.error or run.reason) and has_secrets(run.job)]
     return dict(Run.objects.filter(id__in=ids).values_list("id", "input")) if ids else {}
 
 
@@ -132,8 +138,8 @@ def entry(run: Run, given: dict[str, Any]) -> RunEntry:
         attempt=run.attempt,
         max_attempts=run.max_attempts,
         node=run.node,
-        reason=run.reason,
-        explanation=sentence(run.reason),
+        reason=redacted_text(run.job, given, run.reason),
+        explanation=redacted_text(run.job, given, sentence(run.reason)),
         error=redacted_text(run.job, given, run.error),
     )
 
@@ -148,18 +154,21 @@ def detail(run: Run, *, with_payload: bool = True) -> RunDetail:
     def clean(text: str) -> str:
         return redacted_text(run.job, run.input, text)
 
+    def payload(value: Any) -> Any:
+        return redacted_value(run.job, run.input, value) if with_payload else MASK
+
     return RunDetail(
         **entry(run, run.input),
         priority=run.priority,
-        key=run.key,
+        key=None if run.key is None else clean(run.key),
         by=_by(run),
         timeout_seconds=run.timeout_seconds,
         progress=run.progress,
         progress_message=clean(run.progress_message),
         retry_of=run.retry_of,
         input=redacted_input(run.job, run.input) if with_payload else MASK,
-        result=run.result if with_payload else MASK,
-        meta=run.meta if with_payload else MASK,
+        result=payload(run.result),
+        meta=payload(run.meta),
         attempts=[
             AttemptEntry(
                 number=attempt.number,
@@ -178,7 +187,7 @@ def detail(run: Run, *, with_payload: bool = True) -> RunDetail:
                 name=step.name,
                 attempt=step.attempt,
                 finished_at=step.finished_at,
-                result=step.result if with_payload else MASK,
+                result=payload(step.result),
             )
             for step in steps
         ],
@@ -188,10 +197,7 @@ def detail(run: Run, *, with_payload: bool = True) -> RunDetail:
                 at=event.at,
                 node=event.node,
                 attempt=event.attempt,
-                data={
-                    name: clean(value) if isinstance(value, str) else value
-                    for name, value in event.data.items()
-                },
+                data=redacted_value(run.job, run.input, event.data),
             )
             for event in events
         ],

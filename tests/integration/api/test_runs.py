@@ -62,6 +62,24 @@ def test_secrets_are_masked_for_everybody(run: Run, token: Client) -> None:
     assert "bad card ***" in text
 
 
+def test_secrets_that_a_handler_gave_back_are_masked_too(token: Client) -> None:
+    # security 11
+    run = a_run(
+        "tests.echo",
+        "completed",
+        input={"secret": {"number": SECRET, "pin": 471147}, "value": 1},
+        result={"kept": 1, "echo": [f"card {SECRET}", 471147, True, None]},
+        meta={"note": SECRET},
+        key=f"pay:{SECRET}",
+    )
+    a_step(run, "charge", {SECRET: "done"})
+    an_event(run, "heartbeat", progress=1.0, message=SECRET)
+    found = show(token, run)
+    assert SECRET not in str(found)
+    assert "471147" not in str(found)
+    assert found["result"] == {"kept": 1, "echo": ["card ***", "***", True, None]}
+
+
 def test_without_the_permission_the_payload_is_masked_as_a_whole(run: Run, staff: Staff) -> None:
     # security 1, 11
     found = show(staff("view_run"), run)
