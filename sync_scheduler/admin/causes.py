@@ -12,6 +12,7 @@ _MASKS = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
     (re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE), "<address>"),
     (re.compile(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12,}\b", re.IGNORECASE), "<id>"),
+    (re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{6,}\b", re.IGNORECASE), "<id>"),
     (re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+"), "<address>"),
     (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
 )

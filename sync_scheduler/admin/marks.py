@@ -24,7 +24,7 @@ _SHAPES = {
     "dash": "M3 8H13",
     "bars": "M5.5 3V13 M10.5 3V13",
     "circle": "M8 2.5A5.5 5.5 0 1 1 7.99 2.5Z",
-    "bent": "M2.5 9.5 6 13 13.5 5.5 M3 3.5H7.5",
+    "bent": "M2.5 9.5 6.5 13 13.5 5.5 M3.5 3.5H3.6",
 }
 
 
@@ -69,7 +69,7 @@ class Mark:
 
 
 OK = Mark(tone="ok", shape="tick", word=_("completed"))
-OK_LATE = Mark(tone="ok", shape="bent", word=_("completed after a retry"))
+OK_LATE = Mark(tone="ok", shape="bent", word=_("completed on retry"))
 FAILED = Mark(tone="failed", shape="cross", word=_("failed"))
 TIMED_OUT = Mark(tone="failed", shape="cross", word=_("timed out"))
 RUNNING = Mark(tone="running", shape="play", word=_("running"))

@@ -52,6 +52,7 @@ class RunRow:
     took: str
     usual: str
     attempts: str
+    ago: SafeString
 
 
 def rows(
@@ -73,6 +74,7 @@ def row(run: Run, *, now: dt.datetime, usual: float | None = None) -> RunRow:
         took=moments.took(seconds),
         usual=_beyond(seconds, usual),
         attempts=_attempts(run),
+        ago=moments.ago(run.finished_at or run.submitted_at, now=now),
     )
 
 

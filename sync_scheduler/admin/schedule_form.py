@@ -231,8 +231,8 @@ def _every(schedule: Schedule) -> tuple[float | None, str]:
     seconds = float(schedule.expression)
     for unit in ("days", "hours", "minutes"):
         if seconds % _UNITS[unit] == 0:
-            return seconds / _UNITS[unit], unit
-    return seconds, "seconds"
+            return int(seconds) // _UNITS[unit], unit
+    return int(seconds) if seconds.is_integer() else seconds, "seconds"
 
 
 def _zone(name: str) -> dt.tzinfo:

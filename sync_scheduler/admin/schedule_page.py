@@ -54,7 +54,7 @@ def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> di
         "last": last,
         "last_url": admin.url("change", last.id, model="run") if last else "",
         "last_at": moments.element(
-            last.finished_at if last else None, now=now, otherwise=_("has never run")
+            last.finished_at if last else None, now=now, otherwise=_("never")
         ),
         "active": [
             {

@@ -58,7 +58,7 @@ def standing(schedule: Schedule, last: Run | None, now: dt.datetime) -> Standing
     if last is None:
         if schedule.next_run_at is None:
             return Standing(mark=marks.ENDED)
-        return Standing(mark=marks.DUE, line=_("has never run"))
+        return Standing(mark=marks.DUE, line="")
     mark = marks.of_run(last.status, attempt=last.attempt, reason=last.reason)
     line = ""
     if last.status not in {State.COMPLETED, State.RUNNING}:

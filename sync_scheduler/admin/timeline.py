@@ -40,7 +40,7 @@ class Column:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     columns: tuple[Column, ...]
-    now_x: float
+    now_x: int
     first: str
     last: str
     summary: str
@@ -78,7 +78,7 @@ def draw(
     ]
     return Timeline(
         columns=tuple(columns),
-        now_x=round(30.5 * _STEP, 1),
+        now_x=round(30.5 * _STEP),
         first=moments.wall(past[0].slot, zone, now=now) if past else "",
         last=moments.wall(coming[min(len(coming), 5) - 1], zone, now=now) if coming else "",
         summary=_summary(past, coming),

@@ -1,0 +1,399 @@
+"""What people do in the admin: trigger, pause, resume, cancel, retry, discard, edit, fill."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+from django.urls import reverse
+
+from sync_scheduler import clock
+from sync_scheduler.lifecycle import State, Trigger
+from sync_scheduler.models import DeadLetter, Run, Schedule
+from sync_scheduler.timing.rules import cron, every
+from tests.integration.admin import rows
+
+pytestmark = pytest.mark.django_db
+
+
+def url(model: str, name: str, *args: object) -> str:
+    return reverse(f"admin:sync_scheduler_{model}_{name}", args=args)
+
+
+def form_of(client: Client, address: str) -> dict[str, Any]:
+    """What a person would send without changing anything."""
+    response = client.get(address)
+    assert response.status_code == 200
+    form = response.context["form"]
+    values = {field.html_name: field.value() for field in form if not field.field.disabled}
+    return {name: value for name, value in values.items() if value not in (None, False)}
+
+
+def logged() -> list[str]:
+    return [entry.change_message for entry in LogEntry.objects.order_by("id")]
+
+
+def test_trigger_now_makes_a_run_with_the_reason_and_leads_to_it(browser: Client) -> None:
+    # D1, A5
+    schedule = rows.schedule()
+    before = schedule.next_run_at
+    address = url("schedule", "trigger", schedule.id)
+    response = browser.post(address, {**form_of(browser, address), "reason": "month end"})
+    run = Run.objects.get()
+    assert response.headers["Location"] == url("run", "change", run.id)
+    assert (run.trigger, run.schedule_id, run.input) == (
+        Trigger.MANUAL,
+        schedule.id,
+        {"a": 1, "b": 2},
+    )
+    assert run.meta == {"by": "ops", "why": "month end"}
+    schedule.refresh_from_db()
+    assert schedule.next_run_at == before
+    page = browser.get(response.headers["Location"]).content.decode()
+    assert f'href="{url("run", "change", run.id)}">run {str(run.id)[:8]}</a>' in page
+    assert logged() == [f"Triggered run {run.id}: month end"]
+
+
+def test_a_double_click_on_trigger_now_makes_one_run(browser: Client) -> None:
+    # D1, B5
+    address = url("schedule", "trigger", rows.schedule().id)
+    form = {**form_of(browser, address), "reason": "twice"}
+    first, second = browser.post(address, form), browser.post(address, form)
+    assert Run.objects.count() == 1
+    assert first.headers["Location"] == second.headers["Location"]
+
+
+def test_trigger_now_checks_the_input_by_the_signature(browser: Client) -> None:
+    # B3
+    address = url("schedule", "trigger", rows.schedule().id)
+    form = {**form_of(browser, address), "reason": "try", "input_a": "many"}
+    response = browser.post(address, form)
+    assert response.status_code == 200
+    assert "must be a whole number" in response.content.decode()
+    assert not Run.objects.exists()
+    browser.post(address, {**form, "input_a": "41"})
+    assert Run.objects.get().input == {"a": 41, "b": 2}
+
+
+def test_trigger_now_needs_a_reason(browser: Client) -> None:
+    # D1
+    address = url("schedule", "trigger", rows.schedule().id)
+    assert browser.post(address, form_of(browser, address)).status_code == 200
+    assert not Run.objects.exists()
+
+
+def test_a_triggered_run_may_be_let_run_beside_the_active_one(browser: Client) -> None:
+    # A11
+    schedule = rows.schedule()
+    address = url("schedule", "trigger", schedule.id)
+    for overlap, guard in (("wait", schedule.id), ("beside", None)):
+        browser.post(address, {**form_of(browser, address), "reason": overlap, "overlap": overlap})
+        assert Run.objects.order_by("-id")[0].guard == guard
+
+
+def test_pause_takes_a_note_and_an_end_and_shows_both(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule()
+    address = url("schedule", "pause", schedule.id)
+    response = browser.post(address, {"note": "carrier maintenance", "choice": "monday"})
+    schedule.refresh_from_db()
+    assert response.status_code == 302
+    assert schedule.paused_until is not None
+    local = schedule.paused_until.astimezone(dt.timezone(dt.timedelta()))
+    assert local.weekday() == 0
+    assert (schedule.pause_note, schedule.paused_by) == ("carrier maintenance", "ops")
+    page = browser.get(url("schedule", "change", schedule.id)).content.decode()
+    assert "carrier maintenance" in page
+    assert "by ops" in page
+    assert logged()[0].startswith("Paused until Mon ")
+
+
+def test_pause_without_a_note_is_refused(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule()
+    browser.post(url("schedule", "pause", schedule.id), {"note": " ", "choice": "open"})
+    schedule.refresh_from_db()
+    assert not schedule.is_paused
+
+
+def test_pause_until_a_date_is_on_the_clock_of_the_schedule(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz="America/New_York"))
+    data = {"note": "x", "choice": "date", "until": "2099-07-01T08:00"}
+    browser.post(url("schedule", "pause", schedule.id), data)
+    schedule.refresh_from_db()
+    assert schedule.paused_until == dt.datetime(2099, 7, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("until", ["", "2001-01-01T08:00"])
+def test_pause_until_no_date_or_a_past_one_is_refused(browser: Client, until: str) -> None:
+    # A17
+    schedule = rows.schedule()
+    data = {"note": "x", "choice": "date", "until": until}
+    assert browser.post(url("schedule", "pause", schedule.id), data).status_code == 200
+    schedule.refresh_from_db()
+    assert not schedule.is_paused
+
+
+def test_resume_goes_on_with_a_future_slot(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule()
+    schedule.pause(note="x", by="ops")
+    browser.post(url("schedule", "resume", schedule.id))
+    schedule.refresh_from_db()
+    assert not schedule.is_paused
+    assert schedule.next_run_at is not None
+    assert schedule.next_run_at > clock.now()
+    assert logged() == ["Resumed"]
+
+
+def test_cancel_ends_the_run_and_says_who_did_it(browser: Client) -> None:
+    # D1, B8
+    run = rows.run(None, State.SUBMITTED)
+    browser.post(url("run", "cancel", run.id), {"reason": "wrong region"})
+    run.refresh_from_db()
+    assert (run.status, run.reason) == (State.CANCELLED, "wrong region")
+    assert logged() == ["Cancelled: wrong region"]
+
+
+def test_cancelling_an_ended_run_changes_nothing_and_says_so(browser: Client) -> None:
+    # B8
+    run = rows.run()
+    response = browser.post(url("run", "cancel", run.id), {"reason": "late"}, follow=True)
+    run.refresh_from_db()
+    assert run.status == State.COMPLETED
+    assert "had already ended" in response.content.decode()
+    assert logged() == []
+
+
+def test_retry_makes_a_linked_run_once_and_closes_the_letter(browser: Client) -> None:
+    # D1
+    run = rows.failed(rows.schedule())
+    address = url("run", "retry", run.id)
+    form = form_of(browser, address)
+    browser.post(address, form)
+    browser.post(address, form)
+    again = Run.objects.exclude(id=run.id).get()
+    assert (again.retry_of, again.trigger, again.input) == (run.id, Trigger.RETRY, run.input)
+    letter = DeadLetter.objects.get()
+    assert (letter.resolution, letter.resolved_by) == ("retried", "ops")
+
+
+def test_a_completed_run_cannot_be_retried(browser: Client) -> None:
+    # B2
+    run = rows.run()
+    address = url("run", "retry", run.id)
+    response = browser.post(address, form_of(browser, address), follow=True)
+    assert "only failed and cancelled runs can be retried" in response.content.decode()
+    assert Run.objects.count() == 1
+
+
+def test_a_run_can_be_run_again_with_another_input(browser: Client) -> None:
+    # D1
+    run = rows.failed()
+    address = url("run", "replay", run.id)
+    browser.post(address, {**form_of(browser, address), "reason": "fixed", "input_b": "9"})
+    again = Run.objects.exclude(id=run.id).get()
+    assert (again.input, again.retry_of) == ({"a": 1, "b": 9}, run.id)
+
+
+def test_retry_all_retries_what_was_shown_and_follows_the_batch(browser: Client) -> None:
+    # D1
+    rows.leader()
+    schedule = rows.schedule(overlap="concurrent")
+    for number in range(40):
+        rows.failed(schedule, error=f"GatewayError: {number}")
+    page = browser.get(reverse("admin:sync_scheduler_dashboard_changelist") + "?range=1h")
+    address = page.context["retry_all_url"]
+    late = rows.failed(schedule, error="KeyError: 'late'", finished_at=clock.now())
+    asked = browser.get(address)
+    assert asked.context["button"] == "Retry 40"
+    token = asked.context["form"]["token"].value()
+    first = browser.post(address, {"token": token})
+    second = browser.post(address, {"token": token})
+    assert Run.objects.filter(trigger=Trigger.RETRY).count() == 40
+    assert not Run.objects.filter(retry_of=late.id).exists()
+    followed = browser.get(first.headers["Location"])
+    assert followed.context["batch"]["all"] == 40
+    assert second.headers["Location"] == url("deadletter", "changelist")
+
+
+def test_retry_of_one_cause_leaves_the_others_open(browser: Client) -> None:
+    # D1
+    rows.failed(error="ValueError: 1")
+    rows.failed(error="ValueError: 2")
+    rows.failed(error="KeyError: 'a'")
+    groups = browser.get(url("deadletter", "changelist")).context["groups"]
+    address = groups[0]["retry_url"]
+    browser.post(address, form_of(browser, address))
+    left = DeadLetter.objects.filter(resolution="")
+    assert [letter.error for letter in left] == ["KeyError: 'a'"]
+
+
+def test_a_letter_whose_run_is_gone_stays_open_with_the_reason(browser: Client) -> None:
+    # D1
+    run = rows.failed()
+    Run.objects.filter(id=run.id).delete()
+    letter = DeadLetter.objects.get()
+    DeadLetter.objects.filter(id=letter.id).update(run_id=None)
+    address = url("deadletter", "retry")
+    response = browser.post(address, form_of(browser, address), follow=True)
+    assert "nothing left to retry" in response.content.decode()
+    letter.refresh_from_db()
+    assert letter.resolution == ""
+
+
+def test_discard_needs_a_reason_and_keeps_the_letter_readable(browser: Client) -> None:
+    # D1
+    rows.failed(error="ValueError: test data")
+    address = url("deadletter", "discard")
+    form = form_of(browser, address)
+    browser.post(address, form)
+    assert DeadLetter.objects.get().resolution == ""
+    browser.post(address, {**form, "reason": "test order"})
+    letter = DeadLetter.objects.get()
+    assert (letter.resolution, letter.note) == ("discarded", "test order")
+    page = browser.get(url("deadletter", "changelist") + "?show=closed").content.decode()
+    assert "test order" in page
+
+
+def test_check_shows_the_next_runs_and_clock_changes_and_saves_nothing(browser: Client) -> None:
+    # A13, D1
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz="Europe/Berlin"))
+    address = url("schedule", "edit", schedule.id)
+    form = {**form_of(browser, address), "expression": "30 2 * * *", "_check": "1"}
+    page = browser.post(address, form).content.decode()
+    assert "Every day at 02:30, Europe/Berlin" in page
+    assert "02:30 does not exist in Europe/Berlin" in page
+    assert re.search(r"Next run: was \w+ \d+ \w+ 02:00 \w+, now ", page)
+    schedule.refresh_from_db()
+    assert schedule.expression == "0 2 * * *"
+
+
+def test_an_edit_moves_the_next_run_and_says_what_was_changed(browser: Client) -> None:
+    # A3
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz="UTC"))
+    address = url("schedule", "edit", schedule.id)
+    response = browser.post(address, {**form_of(browser, address), "expression": "0 5 * * *"})
+    assert response.status_code == 302
+    schedule.refresh_from_db()
+    assert schedule.next_run_at is not None
+    assert schedule.next_run_at.hour == 5
+    assert logged() == ["Changed expression"]
+
+
+def test_saving_without_a_change_leaves_an_interval_where_it_was(browser: Client) -> None:
+    # A3
+    schedule = rows.schedule(rule=every(minutes=10))
+    before = (schedule.next_run_at, schedule.anchor_at, schedule.version)
+    address = url("schedule", "edit", schedule.id)
+    browser.post(address, form_of(browser, address))
+    schedule.refresh_from_db()
+    assert (schedule.next_run_at, schedule.anchor_at, schedule.version) == before
+
+
+def test_an_edit_that_somebody_overtook_is_refused_and_shows_both(browser: Client) -> None:
+    # A3
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz="UTC"))
+    address = url("schedule", "edit", schedule.id)
+    form = {**form_of(browser, address), "expression": "0 5 * * *"}
+    schedule.expression = "0 7 * * *"
+    schedule.save()
+    page = browser.post(address, form).content.decode()
+    assert "Somebody else has changed this schedule" in page
+    assert "0 7 * * *" in page
+    assert "0 5 * * *" in page
+    schedule.refresh_from_db()
+    assert schedule.expression == "0 7 * * *"
+
+
+def test_a_schedule_can_be_added_and_a_taken_name_is_refused(browser: Client) -> None:
+    # A16
+    address = url("schedule", "add")
+    form = {
+        **form_of(browser, address),
+        "name": "new-one",
+        "job": "tests.noop",
+        "expression": "15 3 * * *",
+        "overlap": "skip",
+        "misfire": "skip",
+    }
+    browser.post(address, form)
+    made = Schedule.objects.get(name="new-one")
+    assert (made.source, made.job, made.expression) == ("admin", "tests.noop", "15 3 * * *")
+    assert made.next_run_at is not None
+    again = browser.post(address, form)
+    assert "exists already" in again.content.decode()
+
+
+def test_the_rule_of_a_schedule_from_code_cannot_be_edited_but_its_policies_can(
+    browser: Client,
+) -> None:
+    # A16
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz="UTC"))
+    Schedule.objects.filter(id=schedule.id).update(source="code")
+    address = url("schedule", "edit", schedule.id)
+    form = {**form_of(browser, address), "expression": "0 5 * * *", "misfire": "catch_up_one"}
+    browser.post(address, form)
+    schedule.refresh_from_db()
+    assert (schedule.expression, schedule.misfire) == ("0 2 * * *", "catch_up_one")
+    page = browser.get(url("schedule", "change", schedule.id)).content.decode()
+    assert "This row differs from the code" in page
+    browser.post(url("schedule", "revert", schedule.id))
+    schedule.refresh_from_db()
+    assert schedule.misfire == "skip"
+
+
+def test_backfill_shows_how_many_and_which_before_it_acts(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule(rule=cron("0 * * * *", tz="UTC"))
+    end = clock.now().replace(minute=30, second=0, microsecond=0) - rows.HOUR
+    form = {
+        "start": (end - 4 * rows.HOUR).strftime("%Y-%m-%dT%H:%M"),
+        "end": end.strftime("%Y-%m-%dT%H:%M"),
+    }
+    address = url("schedule", "backfill", schedule.id)
+    page = browser.post(address, {**form, "_check": "1"}).content.decode()
+    assert "4 runs would be submitted" in page
+    assert not Run.objects.exists()
+    response = browser.post(address, form)
+    assert Run.objects.filter(trigger=Trigger.BACKFILL).count() == 4
+    listed = browser.get(response.headers["Location"])
+    assert len(listed.context["rows"]) == 4
+    browser.post(address, form)
+    assert Run.objects.count() == 4
+
+
+def test_several_schedules_are_paused_and_resumed_together(browser: Client) -> None:
+    # D1, A17
+    ids = [rows.schedule(f"s{number}").id for number in range(3)]
+    address = url("schedule", "bulk") + f"?do=pause&id={ids[0]}&id={ids[1]}"
+    assert "Pause 2 schedules" in browser.get(address).content.decode()
+    browser.post(address, {**form_of(browser, address), "note": "deploy"})
+    assert [s.is_paused for s in Schedule.objects.order_by("id")] == [True, True, False]
+    address = url("schedule", "bulk") + f"?do=resume&id={ids[0]}&id={ids[1]}"
+    browser.post(address, form_of(browser, address))
+    assert not any(s.is_paused for s in Schedule.objects.all())
+
+
+def test_a_removed_schedule_leaves_its_runs(browser: Client) -> None:
+    # A10
+    schedule = rows.schedule()
+    run = rows.run(schedule, State.RUNNING)
+    browser.post(url("schedule", "delete", schedule.id))
+    assert not Schedule.objects.exists()
+    run.refresh_from_db()
+    assert run.status == State.RUNNING
+
+
+def test_what_does_not_exist_is_not_found(browser: Client) -> None:
+    # D1
+    assert browser.get(url("run", "change", uuid.uuid4())).status_code == 404
+    assert browser.get(url("run", "change", "x")).status_code == 404
+    assert browser.get(url("schedule", "change", 4711)).status_code == 404
+    assert browser.get(url("schedule", "trigger", 4711)).status_code == 404
