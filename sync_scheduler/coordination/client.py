@@ -54,6 +54,10 @@ def connect(url: str, timeout: float | None = None) -> Any:
         "socket_connect_timeout": seconds,
         "socket_keepalive": True,
         "decode_responses": True,
+        # What every server understands: one that is too old is to say its version, not an error.
+        "protocol": 2,
+        # Anybody may write to Redis; bytes that are no text must not stop who reads them.
+        "encoding_errors": "replace",
         "health_check_interval": 0,
         # The library would try for seconds on its own; whoever asks here has a way without Redis.
         "retry": Retry(NoBackoff(), 1),

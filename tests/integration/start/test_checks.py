@@ -1,0 +1,145 @@
+"""What is wrong is said in one sentence, before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError, SystemCheckError
+from django.db import connection
+from pytest_django import Settings
+
+from sync_scheduler import checks
+from tests.services.ports import free_port
+
+
+@pytest.fixture(name="configured")
+def _configured(settings: Settings) -> Settings:
+    return settings
+
+
+def ids(found: object) -> list[str]:
+    assert isinstance(found, list)
+    return [message.id for message in found]
+
+
+def test_every_wrong_setting_is_a_check_of_its_own(configured: Settings) -> None:
+    # C7
+    configured.SYNC_SCHEDULER = {"THREADS": 0, "UNKNOWN": 1}
+    found = checks.check_settings()
+    assert ids(found) == [checks.E001, checks.E001]
+    assert all(message.hint for message in found)
+    with pytest.raises(SystemCheckError, match=r"sync_scheduler\.E001"):
+        call_command("check")
+
+
+def test_right_settings_pass(configured: Settings) -> None:
+    # C7
+    configured.SYNC_SCHEDULER = {"LEADER_LEASE": 2}
+    assert checks.check_settings() == []
+
+
+def test_sqlite_without_immediate_transactions_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # C7
+    if connection.vendor != "sqlite":
+        assert checks.check_database(databases=["default"]) == []
+        return
+    assert checks.check_database(databases=["default"]) == []
+    monkeypatch.setitem(settings.DATABASES["default"], "OPTIONS", {})
+    assert ids(checks.check_database(databases=["default"])) == [checks.W001]
+    assert checks.check_database(databases=[]) == []
+
+
+@pytest.mark.django_db
+def test_nothing_is_wrong_here(configured: Settings) -> None:
+    # C7
+    configured.SYNC_SCHEDULER = {}
+    assert checks.start_up_faults() == []
+
+
+@pytest.mark.django_db
+def test_a_missing_redis_stops_the_start(configured: Settings) -> None:
+    # C7
+    configured.SYNC_SCHEDULER = {"REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    assert ids(checks.start_up_faults()) == [checks.E003]
+    with pytest.raises(CommandError, match="does not answer"):
+        call_command("runscheduler")
+
+
+def run_on(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "TEST_DATABASE": url.split(":")[0],
+        "TEST_DATABASE_URL": url,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "django", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_missing_migration_stops_the_start_with_one_sentence(tmp_path: Path) -> None:
+    # C7
+    done = run_on(f"sqlite:///{tmp_path / 'empty.sqlite3'}", "runscheduler", "--drain")
+    assert done.returncode == 1
+    assert "lacks the migration 0001_initial of sync_scheduler" in done.stderr
+    assert "Run `manage.py migrate` first." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unreachable_database_stops_the_start_with_one_sentence() -> None:
+    # C7
+    url = f"postgres://nobody@127.0.0.1:{free_port()}/nothing"
+    done = run_on(url, "runscheduler", "--drain")
+    assert done.returncode == 1
+    assert "The database 'default' cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_environment_variable_stops_the_start_with_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # C7
+    monkeypatch.setenv("SYNC_SCHEDULER_NODE_LEASE", "long")
+    done = run_on(f"sqlite:///{tmp_path / 'empty.sqlite3'}", "runscheduler")
+    assert done.returncode == 1
+    assert "SYNC_SCHEDULER_NODE_LEASE must be a number" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-work", "--no-dispatch"], "leave nothing to do"),
+        (["--processes=-1"], "--processes"),
+        (["--threads=-1"], "--threads"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments: list[str], words: str) -> None:
+    # D3
+    with pytest.raises(CommandError, match=words):
+        call_command("runscheduler", *arguments)
+
+
+def test_importing_the_package_touches_no_model_and_no_server() -> None:
+    # B1
+    code = (
+        "import sys, sync_scheduler\n"
+        "from sync_scheduler import job, cron\n"
+        "assert not any(m.startswith('sync_scheduler.models') for m in sys.modules)\n"
+        "assert 'redis' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
