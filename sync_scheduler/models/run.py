@@ -157,7 +157,12 @@ class Run(Namespaced):
         )
 
     def __str__(self) -> str:
-        return f"{self.schedule_name or self.job} {str(self.id)[:8]}"
+        return f"{self.schedule_name or self.job} {self.short_id}"
+
+    @property
+    def short_id(self) -> str:
+        """For people. The end of it: ids made in the same minute begin alike."""
+        return str(self.id)[-8:]
 
     @property
     def is_finished(self) -> bool:
