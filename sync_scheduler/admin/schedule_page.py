@@ -39,7 +39,6 @@ def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> di
     found = ticks.read(schedule, now=now, pulse=beat, at=at)
     coming, broken = next_slots(schedule, now)
     runs = schedule_rows.newest_runs([schedule.id]).get(schedule.id, [])
-    payloads.hide_in_runs(runs)
     last = schedule_rows.last_ended(runs)
     active = [run for run in runs if not run.is_finished]
     urls = {

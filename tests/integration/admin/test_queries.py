@@ -1,0 +1,116 @@
+"""Pages cost the same with a few rows and with many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from sync_scheduler import clock
+from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Run
+from sync_scheduler.timing.rules import every
+from tests.integration.admin import rows
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 30
+
+
+def url(model: str, name: str = "changelist", *args: object) -> str:
+    return reverse(f"admin:sync_scheduler_{model}_{name}", args=args)
+
+
+def fill(number: int, start: int = 0) -> None:
+    for i in range(start, start + number):
+        schedule = rows.schedule(f"s{i:03}", rule=every(minutes=5))
+        rows.run(schedule)
+        rows.failed(schedule, error=f"ValueError: {i}")
+        rows.run(schedule, State.SKIPPED, reason="misfire", slot=schedule.next_run_at)
+        rows.run(None, State.RUNNING, node="node-1")
+        rows.node(f"node-{i}")
+
+
+def count(browser: Client, address: str) -> int:
+    browser.get(address)
+    with CaptureQueriesContext(
+        connection,
+    ) as found:
+        assert browser.get(address).status_code == 200
+    return len(found)
+
+
+@pytest.mark.parametrize(
+    "model", ["dashboard", "schedule", "run", "deadletter", "node", "joblist", "load"]
+)
+def test_the_number_of_queries_does_not_grow_with_the_rows(browser: Client, model: str) -> None:
+    # D1
+    rows.leader()
+    fill(2)
+    few = count(browser, url(model))
+    fill(20, start=2)
+    assert count(browser, url(model)) == few
+    assert few <= MOST_QUERIES
+
+
+@pytest.mark.parametrize("page", ["schedule", "run"])
+def test_a_page_of_one_row_is_bounded_too(browser: Client, page: str) -> None:
+    # D1
+    schedule = rows.schedule(rule=every(minutes=5))
+    run = rows.failed(schedule)
+    address = url(page, "change", schedule.id if page == "schedule" else run.id)
+    few = count(browser, address)
+    for _ in range(40):
+        rows.run(schedule)
+    assert count(browser, address) <= few + 1
+    assert few <= MOST_QUERIES
+
+
+def test_runs_are_paged_by_their_ids_without_a_count(browser: Client) -> None:
+    # D1
+    Run.objects.bulk_create([_run(i) for i in range(130)])
+    seen: list[str] = []
+    address = url("run")
+    with CaptureQueriesContext(connection) as found:
+        while address:
+            page = browser.get(address)
+            seen += [str(row.run.id) for row in page.context["rows"]]
+            address = url("run") + page.context["older"] if page.context["older"] else ""
+    assert len(seen) == len(set(seen)) == 130
+    assert seen == sorted(seen, reverse=True)
+    assert not any(
+        "COUNT(*)" in query["sql"] and "sync_scheduler_run" in query["sql"] for query in found
+    )
+
+
+def _run(number: int) -> Run:
+    made = clock.now()
+    return Run(
+        job="tests.add",
+        status=State.COMPLETED,
+        run_at=made,
+        submitted_at=made,
+        started_at=made,
+        finished_at=made,
+        attempt=1,
+    )
+
+
+def test_a_search_that_no_index_knows_stops_and_offers_to_go_on(
+    browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # D1
+    monkeypatch.setattr("sync_scheduler.admin.run_filter.SEARCHED", 20)
+    old = rows.run(None, State.CANCELLED)
+    Run.objects.bulk_create([_run(i) for i in range(40)])
+    page = browser.get(url("run") + "?state=cancelled")
+    found: Callable[[], list[str]] = lambda: [str(r.run.id) for r in page.context["rows"]]  # noqa: E731
+    assert found() == []
+    for _ in range(3):
+        if page.context["older"]:
+            page = browser.get(url("run") + page.context["older"])
+    assert found() == [str(old.id)]
