@@ -29,9 +29,7 @@ def _as_settings(environment: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def site(
-    tmp_path: Path, transactional_db: None, settings: Settings
-) -> Generator[Site, None, None]:
+def site(tmp_path: Path, transactional_db: None, settings: Settings) -> Generator[Site, None, None]:
     """Embedded mode on the run's own database."""
     settings.SYNC_SCHEDULER = _as_settings(QUICK)
     made = Site(tmp_path)

@@ -31,9 +31,7 @@ def test_a_run_that_kills_its_process_is_dead_after_three_crashes_and_harms_nobo
 
 def test_a_run_that_eats_memory_is_dead_after_three_crashes(site: Site) -> None:
     # B15
-    site.start(
-        "--no-dispatch", "--processes=1", "--threads=2", SYNC_SCHEDULER_MAX_MEMORY_MB="250"
-    )
+    site.start("--no-dispatch", "--processes=1", "--threads=2", SYNC_SCHEDULER_MAX_MEMORY_MB="250")
     hungry = jobs.eat_memory.submit()
     site.wait_line("start eat_memory")
     others = [jobs.noted.submit() for _ in range(5)]

@@ -98,9 +98,7 @@ def test_whatever_a_handler_raises_is_an_outcome(working: Site, what: str) -> No
     assert working.nodes[0].is_running
 
 
-@pytest.mark.parametrize(
-    "what", ["object", "nan", "nul", "huge", "loop", "bytes", "surrogate"]
-)
+@pytest.mark.parametrize("what", ["object", "nan", "nul", "huge", "loop", "bytes", "surrogate"])
 def test_a_result_that_cannot_be_kept_does_not_undo_the_completion(
     working: Site, what: str
 ) -> None:
@@ -187,9 +185,7 @@ def test_an_async_handler_is_stopped_by_its_timeout(working: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", ["wait", "wait_async"])
-def test_a_running_handler_notices_its_cancellation_without_redis(
-    working: Site, kind: str
-) -> None:
+def test_a_running_handler_notices_its_cancellation_without_redis(working: Site, kind: str) -> None:
     # B8
     run = getattr(jobs, kind).submit()
     working.wait_line("start", str(run.id))
@@ -225,9 +221,7 @@ def test_at_most_so_many_run_at_once(working: Site, tmp_path: Path) -> None:
     runs = [jobs.limited.submit(path=str(gate)) for _ in range(6)]
     working.wait(lambda: len(working.lines()) >= 2, "two have started")
     # The other four have been asked for and put to wait; there are slots for all of them.
-    working.wait(
-        lambda: Run.objects.filter(waiting_for__isnull=False).count() == 4, "four wait"
-    )
+    working.wait(lambda: Run.objects.filter(waiting_for__isnull=False).count() == 4, "four wait")
     assert len(working.lines()) == 2
     gate.touch()
     working.wait_ended(runs)
@@ -245,9 +239,7 @@ def test_a_limit_can_be_per_value_of_the_input(working: Site, tmp_path: Path) ->
     tenants = ["one", "one", "two"]
     runs = [jobs.per_tenant.submit(tenant=tenant, path=str(gate)) for tenant in tenants]
     working.wait(lambda: len(working.lines()) >= 2, "one of each has started")
-    working.wait(
-        lambda: Run.objects.filter(waiting_for__isnull=False).count() == 1, "one waits"
-    )
+    working.wait(lambda: Run.objects.filter(waiting_for__isnull=False).count() == 1, "one waits")
     assert sorted(line.split()[1] for line in working.lines()) == [
         "per_tenant-one",
         "per_tenant-two",

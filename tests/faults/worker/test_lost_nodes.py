@@ -46,9 +46,7 @@ def test_a_node_that_lives_keeps_its_long_run(site: Site) -> None:
     assert (run.status, run.attempt, site.starts(run)) == ("completed", 1, 1)
 
 
-def test_a_frozen_node_cannot_complete_what_was_taken_from_it(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_frozen_node_cannot_complete_what_was_taken_from_it(site: Site, tmp_path: Path) -> None:
     # B9
     gate = tmp_path / "open"
     zombie = site.start("--no-dispatch", "--processes=1")
