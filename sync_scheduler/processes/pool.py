@@ -35,8 +35,18 @@ class Held:
 class ChildHandle:
     """The parent's view of one child."""
 
-    def __init__(self, pid: int, sock: socket.socket, threads: int, async_slots: int) -> None:
+    def __init__(
+        self,
+        pid: int,
+        sock: socket.socket,
+        threads: int,
+        async_slots: int,
+        *,
+        isolated: bool = False,
+    ) -> None:
         self.pid = pid
+        # Only for suspects, one at a time, while every other child is busy.
+        self.isolated = isolated
         self.sock = sock
         self.reader = Reader()
         self._unsent = bytearray()
@@ -134,7 +144,7 @@ class ChildHandle:
 
     def room(self, pace: Pace) -> int:
         """How many runs of unknown kind it could take now."""
-        if self.retiring or self.solo:
+        if self.retiring or self.solo or self.isolated:
             return 0
         return max(0, self._threads - self._plain) + pace.ahead(self._cost)
 
@@ -143,6 +153,8 @@ class ChildHandle:
             return False
         if claim.suspect:
             return not self.held
+        if self.isolated:
+            return False
         job = registry.find(claim.job)
         if job is not None and job.is_async:
             return self._async < self._async_slots
@@ -178,9 +190,20 @@ class Pool:
 
     def fill(self) -> None:
         """Make up for children that are gone."""
-        while len(self.children) < self._size:
-            pid, sock = self._nursery.spawn()
-            self.children[sock] = ChildHandle(pid, sock, self._threads, self._async_slots)
+        while sum(not child.isolated for child in self) < self._size:
+            self._spawn(isolated=False)
+
+    def isolate(self) -> list[ChildHandle]:
+        """A child beside the others, for a suspect that would wait for ever for an idle one."""
+        if any(child.isolated for child in self):
+            return []
+        return [self._spawn(isolated=True)]
+
+    def _spawn(self, *, isolated: bool) -> ChildHandle:
+        pid, sock = self._nursery.spawn()
+        child = ChildHandle(pid, sock, self._threads, self._async_slots, isolated=isolated)
+        self.children[sock] = child
+        return child
 
     def __iter__(self) -> Iterator[ChildHandle]:
         return iter(self.children.values())

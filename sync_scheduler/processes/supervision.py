@@ -69,8 +69,10 @@ class Supervision:
         if s.MAX_MEMORY_MB and memory > s.MAX_MEMORY_MB:
             logger.error("child %d uses %.0f MB and is killed", child.pid, memory)
             child.kill()
-        elif (s.RECYCLE_RUNS and child.done_count >= s.RECYCLE_RUNS) or (
-            s.RECYCLE_MEMORY_MB and memory > s.RECYCLE_MEMORY_MB
+        elif (
+            (s.RECYCLE_RUNS and child.done_count >= s.RECYCLE_RUNS)
+            or (s.RECYCLE_MEMORY_MB and memory > s.RECYCLE_MEMORY_MB)
+            or (child.isolated and not child.held)
         ):
             child.retiring = True
             child.recall_waiting()

@@ -191,6 +191,8 @@ class Worker:
         while self._pending:
             claim = self._pending.popleft()
             takers = [child for child in self._pool if child.accepts(claim, self._pace)]
+            if not takers and claim.suspect:
+                takers = self._pool.isolate()
             if not takers:
                 waiting.append(claim)
                 continue

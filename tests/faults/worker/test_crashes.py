@@ -78,10 +78,10 @@ def test_the_largest_inputs_and_results_pass_in_both_directions(site: Site) -> N
 
 def test_a_suspect_gets_its_turn_while_others_keep_the_node_busy(site: Site) -> None:
     # B9
-    site.start("--no-dispatch", "--processes=1", "--threads=2")
-    # Never two at the same time: whenever one ends, the other one is in the middle of its work.
-    busy = [jobs.wait.submit(seconds=0.3 + 0.2 * (i % 2)) for i in range(60)]
-    site.wait(lambda: len(site.lines()) >= 2, "the process is busy")
+    site.start("--no-dispatch", "--processes=2", "--threads=3")
+    # Never two at the same time: whenever one ends, others are in the middle of their work.
+    busy = jobs.wait.submit_many([{"seconds": 0.3 + 0.07 * (i % 7)} for i in range(200)])
+    site.wait(lambda: len(site.lines()) >= 6, "all threads are busy")
     suspect = jobs.noted.using(priority=100).submit(name="suspect")
     Run.objects.filter(id=suspect.id).update(suspect=True)
     site.wait_ended([suspect], 15)
