@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 DATABASE_TROUBLE = (DatabaseError, InterfaceError)
 LARGEST_OFFSET_SECONDS = 2.0
+# Beside Redis the row is renewed after this part of the lease: seldom, but with time to try again.
+_ROW_RENEWAL = 0.6
 
 
 def nothing_wrong() -> str:
@@ -124,7 +126,7 @@ class Leadership:
         if epoch is None:
             return False
         self._refusal = ""
-        self._row_renewal_due = sent + settings.LEADER_LEASE / 2
+        self._row_renewal_due = sent + settings.LEADER_LEASE * _ROW_RENEWAL
         self._term = Term(epoch=epoch, holder=self.node, trusted_until=_trust(sent))
         self._tell(epoch, leading=True, reason="")
         return True
@@ -179,7 +181,7 @@ class Leadership:
             self._step_down("another term has begun")
             return
         term.extend(_trust(sent))
-        self._row_renewal_due = sent + settings.LEADER_LEASE / 2
+        self._row_renewal_due = sent + settings.LEADER_LEASE * _ROW_RENEWAL
         self._earliest = renewal.earliest
         self.offset.measure(before, renewal.database_now, clock.now())
         if self.offset.seconds_off > LARGEST_OFFSET_SECONDS:

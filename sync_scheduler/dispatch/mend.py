@@ -1,6 +1,6 @@
 """Schedules whose next run is wrong: changed behind our back, or by a clock that was wrong.
 
-Not part of the dispatching: it goes through all schedules slowly, a page a minute.
+Not part of the dispatching: it goes through all schedules slowly, a page at a time.
 """
 
 from __future__ import annotations

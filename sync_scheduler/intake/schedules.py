@@ -11,7 +11,7 @@ from django.db import transaction
 
 from sync_scheduler import clock, conf, signals
 from sync_scheduler.coordination import wakeup
-from sync_scheduler.errors import InvalidInput, InvalidRule, KeyConflict, ScheduleExists, UnknownJob
+from sync_scheduler.errors import InvalidInput, KeyConflict, ScheduleExists, UnknownJob
 from sync_scheduler.intake import runs
 from sync_scheduler.intake.definitions import define
 from sync_scheduler.jobs import registry
@@ -66,15 +66,12 @@ def add(
 ) -> Schedule:
     """Create a schedule; a name that is taken and a rule that has no slot left are refused."""
     definition = define(name, job=job, rule=rule, options=options)
-    with transaction.atomic(using=conf.get().DATABASE):
-        schedule = registrations.insert(definition, source)
-        if schedule is None:
-            raise ScheduleExists(
-                f"A schedule named {name!r} exists already; use register() to change it,"
-                " or another name."
-            )
-        if schedule.enabled and schedule.next_run_at is None:
-            raise InvalidRule(f"Schedule {name!r} would never fire: its last slot is in the past.")
+    schedule = registrations.insert(definition, source)
+    if schedule is None:
+        raise ScheduleExists(
+            f"A schedule named {name!r} exists already; use register() to change it,"
+            " or another name."
+        )
     _changed(
         partial(
             signals.notify,

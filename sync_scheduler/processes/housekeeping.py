@@ -13,7 +13,7 @@ from sync_scheduler.dispatch.term import Term
 from sync_scheduler.processes.progress import Progress
 from sync_scheduler.store import upkeep
 
-_MEND_SECONDS = 60.0
+_MEND_SECONDS = 120.0
 # Longer than this at a stretch, and what else is due would come too late.
 _PRUNE_SECONDS = 1.0
 

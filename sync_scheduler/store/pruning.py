@@ -42,15 +42,18 @@ class Span:
 def delete_runs(span: Span, limit: int = BATCH) -> int:
     """Delete one batch, oldest first; fewer than `limit` means that nothing is left."""
 
-    def delete() -> int:
-        with short_transaction():
-            oldest = Run.objects.filter(span.query()).order_by("finished_at")
-            ids = list(locked(oldest).values_list("id", flat=True)[:limit])
-            if ids:
-                _delete_with_children(ids)
-            return len(ids)
+    oldest = Run.objects.filter(span.query()).order_by("finished_at")
+    ids = list(oldest.values_list("id", flat=True)[:limit])
 
-    return repeat_on_deadlock(delete)
+    def delete() -> None:
+        with short_transaction():
+            # What somebody holds is passed over and comes with the next batch.
+            free = list(locked(oldest.filter(id__in=ids)).values_list("id", flat=True))
+            _delete_with_children(free)
+
+    if ids:
+        repeat_on_deadlock(delete)
+    return len(ids)
 
 
 def _delete_with_children(ids: Collection[uuid.UUID]) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from sync_scheduler.errors import InvalidRule, ServiceUnavailable
 from sync_scheduler.models import Schedule
 from sync_scheduler.models.schedule import RULE_FIELDS
-from sync_scheduler.store.locking import alias, connection
+from sync_scheduler.store.locking import alias, connection, repeat_on_deadlock
 from sync_scheduler.timing import slots
 
 GONE = "gone"
@@ -44,28 +45,45 @@ class Put:
 
 def put(definition: Definition, source: str) -> Put:
     """Create or update the schedule of this name."""
-    with transaction.atomic(using=alias()):
-        row = _locked(definition.name)
-        if row is None:
-            born = _insert(definition, source)
+
+    def together() -> Put:
+        with transaction.atomic(using=alias()):
+            born = None if _exists(definition.name) else _insert(definition, source)
             if born is not None:
                 return Put(schedule=born, created=True, updated=False)
             row = _locked(definition.name)
             if row is None:
-                raise RuntimeError("a schedule came and went at this moment; register it again")
-        return Put(schedule=row, created=False, updated=_update(row, definition, source))
+                raise ServiceUnavailable(
+                    f"Schedule {definition.name!r} was removed at this moment; register it again."
+                )
+            return Put(schedule=row, created=False, updated=_update(row, definition, source))
+
+    # MySQL breaks a deadlock between nodes that register the same name at the same moment.
+    return repeat_on_deadlock(together)
 
 
 def insert(definition: Definition, source: str) -> Schedule | None:
-    """Create it; None if the name is taken."""
-    with transaction.atomic(using=alias()):
-        if _locked(definition.name) is not None:
-            return None
-        return _insert(definition, source)
+    """Create it; None if the name is taken. A rule that has no slot left is refused."""
+
+    def together() -> Schedule | None:
+        with transaction.atomic(using=alias()):
+            born = None if _exists(definition.name) else _insert(definition, source)
+            if born is not None and born.enabled and born.next_run_at is None:
+                raise InvalidRule(
+                    f"Schedule {born.name!r} would never fire: its last slot is in the past."
+                )
+            return born
+
+    return repeat_on_deadlock(together)
 
 
 def remove(name: str) -> bool:
     return Schedule.objects.filter(name=name).delete()[1].get(Schedule._meta.label, 0) > 0
+
+
+def _exists(name: str) -> bool:
+    # Without a lock: MySQL would lock the gap in which others are about to insert.
+    return Schedule.objects.filter(name=name).exists()
 
 
 def _locked(name: str) -> Schedule | None:

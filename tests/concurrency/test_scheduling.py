@@ -1,0 +1,173 @@
+"""Two actors at once, each with a connection of its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pytest
+from django.db import connection, connections, transaction
+
+from sync_scheduler import ScheduleExists, cron
+from sync_scheduler.dispatch.tick import tick
+from sync_scheduler.errors import LeadershipLost
+from sync_scheduler.models import Leader, Run, Schedule
+from sync_scheduler.store import leader
+from tests.integration.dispatch.leading import lead
+from tests.testapp import jobs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+T = TypeVar("T")
+RULE = cron("* * * * *", tz="UTC")
+DUE = dt.datetime(2031, 5, 6, 7, 0, tzinfo=dt.UTC)
+
+
+def at_once(count: int, action: Callable[[int], T]) -> list[T]:
+    """Do it in so many threads that start together; their answers."""
+    gate = threading.Barrier(count)
+
+    def one(number: int) -> T:
+        try:
+            gate.wait(20)
+            return action(number)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def make_due(count: int) -> None:
+    for number in range(count):
+        Schedule.objects.register(f"s-{number}", job=jobs.noop, rule=RULE, overlap="concurrent")
+    Schedule.objects.update(next_run_at=DUE)
+
+
+def test_registering_from_many_nodes_at_once_creates_one_schedule() -> None:  # A3, C5
+    done = at_once(6, lambda _: Schedule.objects.register("same", job=jobs.noop, rule=RULE).created)
+
+    assert sorted(done) == [False] * 5 + [True]
+    assert Schedule.objects.filter(name="same").count() == 1
+
+
+def test_of_many_who_add_the_same_name_one_succeeds() -> None:  # A16
+    def add(_: int) -> bool:
+        try:
+            Schedule.objects.add("same", job=jobs.noop, rule=RULE)
+        except ScheduleExists:
+            return False
+        return True
+
+    assert sorted(at_once(4, add)) == [False] * 3 + [True]
+
+
+def test_many_first_looks_at_once_make_one_leader_row() -> None:  # C5
+    at_once(4, lambda _: leader.look().epoch)
+
+    assert Leader.objects.count() == 1
+
+
+def test_of_many_candidates_at_once_one_gets_the_epoch() -> None:  # A2
+    seen = leader.look()
+
+    def mint(number: int) -> int | None:
+        return leader.mint(
+            seen=seen,
+            holder=f"node-{number}",
+            lease_seconds=30,
+            is_sure=True,
+            because="expired",
+        )
+
+    epochs = at_once(4, mint)
+    assert sorted(epoch for epoch in epochs if epoch is not None) == [1]
+
+
+def test_leaders_of_one_epoch_that_tick_at_once_dispatch_each_slot_once() -> None:  # A7
+    make_due(20)
+    term = lead()
+    at_once(4, lambda _: tick(term, DUE + dt.timedelta(seconds=1)))
+
+    tick(term, DUE + dt.timedelta(seconds=1))
+    assert Run.objects.count() == 20
+    assert Run.objects.values("schedule_id", "slot").distinct().count() == 20
+
+
+def test_an_old_leader_that_ticks_beside_the_new_one_dispatches_nothing() -> None:  # A2
+    make_due(20)
+    old = lead("old")
+    new = lead("new")
+
+    def act(number: int) -> str:
+        try:
+            tick(old if number else new, DUE + dt.timedelta(seconds=1))
+        except LeadershipLost:
+            return "lost"
+        return "led"
+
+    at_once(2, act)
+    # Rows that the old one held for a moment were passed over; they are still due.
+    tick(new, DUE + dt.timedelta(seconds=1))
+
+    assert set(Run.objects.values_list("epoch", flat=True)) == {new.epoch}
+    assert Run.objects.count() == 20
+
+
+@pytest.mark.skipif(
+    "not __import__('django.db').db.connection.features.has_select_for_update_skip_locked",
+    reason="this database locks no single rows",
+)
+def test_a_locked_schedule_holds_up_nobody_else() -> None:  # L5
+    make_due(5)
+    term = lead()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                Schedule.objects.select_for_update().get(name="s-0")
+                held.set()
+                done.wait(20)
+        finally:
+            connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(20)
+        ticked = tick(term, DUE + dt.timedelta(seconds=1))
+    finally:
+        done.set()
+        holder.join(20)
+
+    assert (ticked.dispatched, ticked.held_up) == (4, 1)
+    assert tick(term, DUE + dt.timedelta(seconds=1)).dispatched == 1
+
+
+def test_an_edit_between_the_look_and_the_write_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    # L14: whatever the decision was derived from must still hold when it is written.
+    make_due(3)
+    term = lead()
+
+    def edited_meanwhile(page: object, given: object) -> object:
+        decided = decide(page, given)  # type: ignore[arg-type]
+        one, two, three = Schedule.objects.order_by("name")
+        one.enabled = False
+        one.save()
+        two.overlap = "queue"
+        two.save()
+        three.delete()
+        return decided
+
+    from sync_scheduler.dispatch import tick as module
+
+    decide = module._decide
+    monkeypatch.setattr(module, "_decide", edited_meanwhile)
+    done = tick(term, DUE + dt.timedelta(seconds=1))
+
+    assert (done.dispatched, done.held_up) == (0, 3)
+    assert Run.objects.count() == 0
