@@ -49,6 +49,10 @@ test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
 	@echo "== tests on MariaDB"
 	@TEST_DATABASE=mysql $(PYTEST) $(MATRIX) || $(call unless_unavailable,MariaDB)
 
+test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), on PostgreSQL
+	@echo "== faults on PostgreSQL, at full length"
+	@TEST_DATABASE=postgres $(PYTEST) -m "slow or not slow" tests/faults
+
 # Only the exit code that stands for "this machine has no such server" is forgiven, never in CI
 # (where pytest does not return it), and never quietly.
 define unless_unavailable
