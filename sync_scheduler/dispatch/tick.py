@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, wait
 from typing import Protocol
 
 from django.db import DatabaseError, InterfaceError, OperationalError
@@ -63,46 +62,26 @@ class Ticked:
         )
 
 
-def tick(
-    term: Term,
-    now: dt.datetime,
-    on_progress: Callable[[], None] = lambda: None,
-    writer: Executor | None = None,
-) -> Ticked:
-    """Dispatch everything that is due at `now`, page by page.
-
-    With a `writer` one page is written there while the next one is read and decided here.
-    """
+def tick(term: Term, now: dt.datetime, on_progress: Callable[[], None] = lambda: None) -> Ticked:
+    """Dispatch everything that is due at `now`, page by page."""
     settings, done = conf.get(), Ticked()
     outages = Outages()
     after: tuple[dt.datetime, int] | None = None
-    pending: Future[Ticked] | None = None
-    try:
-        while True:
-            term.require_trust()
-            page = schedules.due(now, settings.DISPATCH_BATCH, after)
+    while True:
+        term.require_trust()
+        page = schedules.due(now, settings.DISPATCH_BATCH, after)
+        if page:
             given = Circumstances(
                 now=now,
                 settings=settings,
-                skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // (len(page) or 1))),
+                skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // len(page))),
                 explain=outages.explain,
             )
-            decided = _decide(page, given)
-            if pending is not None:
-                done += pending.result()
-                pending = None
-            on_progress()
-            is_last = len(page) < settings.DISPATCH_BATCH
-            if writer is not None and not is_last:
-                pending = writer.submit(_write, term, decided, given)
-            elif page:
-                done += _write(term, decided, given)
-            if is_last:
-                return done
-            after = (page[-1].next_run_at, page[-1].id)
-    finally:
-        if pending is not None:
-            wait([pending])
+            done += _write(term, _decide(page, given), given)
+        on_progress()
+        if len(page) < settings.DISPATCH_BATCH:
+            return done
+        after = (page[-1].next_run_at, page[-1].id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from django.db import connections
 
@@ -50,7 +49,6 @@ class Dispatcher:
         self._elect = threading.Event()
         self._wake = threading.Event()
         self._first_pass = threading.Event()
-        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dispatch-writer")
         self._sleeps_until: dt.datetime | None = None
         self._stop_listening: Callable[[], None] = lambda: None
         self._threads = [
@@ -156,14 +154,12 @@ class Dispatcher:
             pause = _longer(pause) if is_stuck else 0.0
             self._sleep(earliest, pause)
         connections.close_all()
-        self._writer.submit(connections.close_all)
-        self._writer.shutdown()
 
     def _tick(self, term: Term) -> tuple[Ticked | None, dt.datetime | None]:
         """What was done (None: it failed), and when the next schedule is due."""
         try:
             now = self.leadership.offset.database_time()
-            done = tick(term, now, self._dispatching.work, self._writer)
+            done = tick(term, now, self._dispatching.work)
             self._first_pass.set()
             return done, leader.earliest_due(now)
         except LeadershipLost:
@@ -173,7 +169,6 @@ class Dispatcher:
             logger.exception("tick failed", extra={"event": "tick_failed"})
             signals.notify(signals.tick_failed, Schedule, error=error)
             connections.close_all()
-            self._writer.submit(connections.close_all)
         return None, None
 
     def _sleep(self, earliest: dt.datetime | None, pause: float) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
-from django.db.models import BigIntegerField, F, Func, Q, QuerySet
+from django.db.models import F, Q
 
+from sync_scheduler import conf
 from sync_scheduler.models import Schedule
 from sync_scheduler.store import leader
-from sync_scheduler.store.locking import short_transaction, speaks_arrays
+from sync_scheduler.store.locking import connection, short_transaction, speaks_arrays
 from sync_scheduler.timing.rules import Recurrence
 
 _FACTS = (
@@ -114,6 +116,8 @@ def due(
     `after` is the last one of the page before: a schedule that cannot be dispatched does not
     hide those behind it. One that waits after a failure is left out.
     """
+    if speaks_arrays():
+        return _due_quickly(now, limit, after)
     query = Schedule.objects.filter(
         Q(retry_dispatch_at__isnull=True) | Q(retry_dispatch_at__lte=now),
         enabled=True,
@@ -122,30 +126,47 @@ def due(
     if after is not None:
         at, row = after
         query = query.filter(next_run_at__gte=at).filter(Q(next_run_at__gt=at) | Q(id__gt=row))
-    query = query.order_by("next_run_at", "id")
-    if speaks_arrays():
-        return _read_quickly(query, limit)
-    return [DueSchedule(*row) for row in query.values_list(*_FACTS)[:limit]]
+    rows = query.order_by("next_run_at", "id").values_list(*_FACTS)[:limit]
+    return [DueSchedule(*row) for row in rows]
 
 
-def _read_quickly(query: QuerySet[Schedule], limit: int) -> list[DueSchedule]:
-    """Instants as whole microseconds: the driver needs ten times as long to read a timestamp."""
-    columns = [Microseconds(name) if name in _INSTANTS else F(name) for name in _FACTS]
-    found = []
-    for row in query.values_list(*columns)[:limit]:
-        values = [
-            value if value is None or name not in _INSTANTS else _EPOCH + _MICROSECOND * value
-            for name, value in zip(_FACTS, row, strict=True)
-        ]
-        found.append(DueSchedule(*values))
-    return found
+def _due_quickly(
+    now: dt.datetime, limit: int, after: tuple[dt.datetime, int] | None
+) -> list[DueSchedule]:
+    """The same question without the ORM, whose work would take longer than the database's.
+
+    Instants come as whole microseconds: the driver needs ten times as long to read a timestamp.
+    """
+    values: list[Any] = [conf.get().NAMESPACE, now, now]
+    if after is not None:
+        values += [after[0], after[0], after[1]]
+    with connection().cursor() as cursor:
+        cursor.execute(_due_statement(after is not None), [*values, limit])
+        rows = cursor.fetchall()
+    return [DueSchedule(*map(_read, _FACTS, row)) for row in rows]
 
 
-class Microseconds(Func):
-    """An instant as microseconds since 1970."""
+@cache
+def _due_statement(is_further_page: bool) -> str:
+    columns = ", ".join(
+        f"(EXTRACT(EPOCH FROM {name}) * 1000000)::bigint" if name in _INSTANTS else name
+        for name in _FACTS
+    )
+    further = " AND next_run_at >= %s AND (next_run_at > %s OR id > %s)" if is_further_page else ""
+    return (
+        f"SELECT {columns} FROM {Schedule._meta.db_table}"  # noqa: S608  # names of ours
+        " WHERE namespace = %s AND enabled AND next_run_at <= %s"
+        f" AND (retry_dispatch_at IS NULL OR retry_dispatch_at <= %s){further}"
+        " ORDER BY next_run_at, id LIMIT %s"
+    )
 
-    template = "(EXTRACT(EPOCH FROM %(expressions)s) * 1000000)::bigint"
-    output_field = BigIntegerField()
+
+def _read(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _INSTANTS:
+        return _EPOCH + _MICROSECOND * value
+    return json.loads(value) if name == "input" else value
 
 
 def earliest_retry(now: dt.datetime) -> dt.datetime | None:
