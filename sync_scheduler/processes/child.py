@@ -140,11 +140,9 @@ class Child:
             self._waiting = deque(o for o in self._waiting if o.run not in runs)
         self._outbox.add(note("recalled", back), flush=True)
 
-    def _progress(self, run: str) -> Callable[[float | None, str], None]:
-        def send(fraction: float | None, message: str) -> None:
-            self._outbox.add(
-                note("progress", run, fraction, message, clock.now().timestamp()), flush=True
-            )
+    def _progress(self, run: str) -> Callable[[float | None, str, float], None]:
+        def send(fraction: float | None, message: str, at: float) -> None:
+            self._outbox.add(note("progress", run, fraction, message, at), flush=True)
 
         return send
 

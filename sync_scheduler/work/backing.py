@@ -21,12 +21,12 @@ _MESSAGE_BYTES = 2000
 class WorkerBacking:
     """One per attempt. `cancelled` is set from another thread."""
 
-    def __init__(self, order: Order, send_progress: Callable[[float | None, str], None]) -> None:
+    def __init__(self, order: Order, send_progress: Callable[[float | None, str, float], None]) -> None:
         self._order = order
         self._id = uuid.UUID(order.run)
         self._send = send_progress
         self._sent_at = -_BEAT_SECONDS
-        self._unsent: tuple[float | None, str] | None = None
+        self._unsent: tuple[float | None, str, float] | None = None
         self.cancelled = False
 
     def load_run(self) -> Run | None:
@@ -37,12 +37,12 @@ class WorkerBacking:
 
     def beat(self, progress: float | None, message: str) -> None:
         message = payload.clean_text(str(message), _MESSAGE_BYTES)
-        now = clock.monotonic()
+        now, at = clock.monotonic(), clock.now().timestamp()
         if now - self._sent_at >= _BEAT_SECONDS:
             self._sent_at, self._unsent = now, None
-            self._send(progress, message)
+            self._send(progress, message, at)
         else:
-            self._unsent = (progress, message)
+            self._unsent = (progress, message, at)
 
     def flush(self) -> None:
         """Send the last beat that was held back, so that the end shows the true progress."""

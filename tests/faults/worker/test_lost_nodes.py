@@ -142,6 +142,8 @@ def test_ten_thousand_atomic_effects_happen_exactly_once_under_fifty_kills(site:
 
 def test_plain_runs_are_lost_by_nobody_when_nodes_are_replaced_one_by_one(site: Site) -> None:
     # C2
+    # Long leases: nobody is to be given up here, however slow the machine is.
+    site.environment["SYNC_SCHEDULER_NODE_LEASE"] = "60"
     nodes = [site.start("--processes=1", "--threads=4") for _ in range(3)]
     runs: list[Run] = []
     for _ in range(3):
@@ -152,7 +154,8 @@ def test_plain_runs_are_lost_by_nobody_when_nodes_are_replaced_one_by_one(site: 
             nodes[index] = replacement
     site.wait_ended(runs, 60)
     assert {run.status for run in Run.objects.all()} == {"completed"}
-    assert [site.starts(run) for run in runs] == [1] * len(runs)
+    again = [run for run in runs if site.starts(run) != 1]
+    assert not again, [list(run.attempts.values()) for run in again]
 
 
 def test_a_claim_whose_answer_was_lost_is_given_back(site: Site) -> None:
