@@ -95,6 +95,7 @@ class NodeAdmin(Section):
             request, "admin/sync_scheduler/node/change_list.html", title=_("Nodes"), context=context
         )
 
+    @page
     def change_view(
         self,
         request: HttpRequest,
@@ -103,7 +104,8 @@ class NodeAdmin(Section):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """A node has no page of its own: its row says everything."""
-        return HttpResponseRedirect(f"{self.url('changelist')}#node-{int(object_id)}")
+        anchor = f"#node-{object_id}" if object_id.isdecimal() else ""
+        return HttpResponseRedirect(self.url("changelist") + anchor)
 
 
 def known(now: dt.datetime) -> list[Node]:

@@ -64,7 +64,7 @@ def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> di
             for run in active
         ],
         "broken": broken,
-        "timeline": timeline.draw(found, coming, zone=schedule.timezone, now=now, urls=urls)
+        "timeline": timeline.draw(found, coming, zone=schedule.timezone, now=now)
         if found or coming
         else None,
         "ticks": [_tick(tick, schedule, now, urls, admin) for tick in found],

@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
 
@@ -34,7 +33,6 @@ class Column:
     tone: str
     shape: str
     title: str
-    url: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,22 +54,18 @@ def draw(
     *,
     zone: str,
     now: dt.datetime,
-    urls: Mapping[uuid.UUID, str],
 ) -> Timeline:
-    """`ticks` newest first, `coming` soonest first; `urls` leads from a Run's id to its page."""
+    """`ticks` newest first, `coming` soonest first."""
     past = list(reversed(ticks[:30]))
     longest = max((tick.seconds or 0 for tick in past), default=0)
     first = 30 - len(past)
-    columns = [
-        _past(tick, (first + i) * _STEP, longest, zone, now, urls) for i, tick in enumerate(past)
-    ]
+    columns = [_past(tick, (first + i) * _STEP, longest, zone, now) for i, tick in enumerate(past)]
     columns += [
         _column(
             (31 + i) * _STEP,
             12,
             marks.DUE,
             f"{moments.wall(slot, zone, now=now)}: {_('due')}",
-            "",
             "due",
         )
         for i, slot in enumerate(coming[:5])
@@ -91,15 +85,13 @@ def _past(
     longest: float,
     zone: str,
     now: dt.datetime,
-    urls: Mapping[uuid.UUID, str],
 ) -> Column:
     words = [str(tick.mark.word), tick.took, tick.why]
     title = f"{moments.wall(tick.slot, zone, now=now)}: {', '.join(w for w in words if w)}"
-    url = urls.get(tick.run.id, "") if tick.run is not None else ""
     if tick.seconds is None:
-        return _column(x, 12, tick.mark, title, url, _flat(tick.mark))
+        return _column(x, 12, tick.mark, title, _flat(tick.mark))
     share = math.log1p(tick.seconds * 10) / math.log1p(longest * 10) if longest > 0 else 0
-    return _column(x, 8 + share * (_BOTTOM - _TOP - 8), tick.mark, title, url, "bar")
+    return _column(x, 8 + share * (_BOTTOM - _TOP - 8), tick.mark, title, "bar")
 
 
 def _flat(mark: marks.Mark) -> str:
@@ -112,7 +104,7 @@ def _flat(mark: marks.Mark) -> str:
     return "skipped"
 
 
-def _column(x: float, height: float, mark: marks.Mark, title: str, url: str, kind: str) -> Column:
+def _column(x: float, height: float, mark: marks.Mark, title: str, kind: str) -> Column:
     left = round(x + (_STEP - _BAR) / 2, 1)
     shape = kind
     if kind == "bar":
@@ -125,7 +117,6 @@ def _column(x: float, height: float, mark: marks.Mark, title: str, url: str, kin
         tone=mark.tone,
         shape=shape,
         title=title,
-        url=url,
     )
 
 
