@@ -21,7 +21,9 @@ _MESSAGE_BYTES = 2000
 class WorkerBacking:
     """One per attempt. `cancelled` is set from another thread."""
 
-    def __init__(self, order: Order, send_progress: Callable[[float | None, str, float], None]) -> None:
+    def __init__(
+        self, order: Order, send_progress: Callable[[float | None, str, float], None]
+    ) -> None:
         self._order = order
         self._id = uuid.UUID(order.run)
         self._send = send_progress

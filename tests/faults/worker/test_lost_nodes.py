@@ -147,11 +147,13 @@ def test_plain_runs_are_lost_by_nobody_when_nodes_are_replaced_one_by_one(site: 
     nodes = [site.start("--processes=1", "--threads=4") for _ in range(3)]
     runs: list[Run] = []
     for _ in range(3):
-        for index in range(3):
+        replacements = [site.start("--processes=1", "--threads=4", wait=False) for _ in range(3)]
+        for old, new in zip(nodes, replacements, strict=True):
             runs += [jobs.noted.submit(name=str(len(runs))) for _ in range(20)]
-            replacement = site.start("--processes=1", "--threads=4")
-            assert nodes[index].stop() == 0, site.report()
-            nodes[index] = replacement
+            new.wait_started()
+            runs += [jobs.noted.submit(name=str(len(runs))) for _ in range(20)]
+            assert old.stop() == 0, site.report()
+        nodes = replacements
     site.wait_ended(runs, 60)
     assert {run.status for run in Run.objects.all()} == {"completed"}
     again = [run for run in runs if site.starts(run) != 1]
