@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 # How often the rows of running Runs are looked at; Redis tells of a cancel sooner.
 _LOOK_SECONDS, _LOOK_SECONDS_BESIDE_REDIS = 0.4, 2.0
 _QUEUES_SECONDS = 2.0
+_OFFSET_SECONDS = 60.0
 
 
 class Watched(Protocol):
@@ -45,6 +46,8 @@ class Watch:
         self._facts = facts
         self._worker = worker
         self._queues_at = 0.0
+        self._offset = 0.0
+        self._offset_at = 0.0
         self._strangers: set[tuple[uuid.UUID, int]] = set()
         self._stopped = threading.Event()
         self._beat_at = 0.0
@@ -83,9 +86,11 @@ class Watch:
         connections.close_all()
 
     def _beat(self) -> None:
-        offset = (database_now() - clock.now()).total_seconds()
+        if clock.monotonic() >= self._offset_at:
+            self._offset = (database_now() - clock.now()).total_seconds()
+            self._offset_at = clock.monotonic() + _OFFSET_SECONDS
         running = 0 if self._worker is None else self._worker.running_count()
-        if not nodes.beat(self._facts.name, running=running, clock_offset=offset):
+        if not nodes.beat(self._facts.name, running=running, clock_offset=self._offset):
             nodes.enter(self._facts)
         if self._worker is not None:
             self._look_at_queues(self._worker)
