@@ -28,7 +28,7 @@ from sync_scheduler.admin import (
 from sync_scheduler.admin.dead_letters import group_row, many_url
 from sync_scheduler.admin.pages import Dashboard
 from sync_scheduler.admin.section import Section, has_permission, page
-from sync_scheduler.lifecycle import Reason, State
+from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Node, Run, Schedule
 from sync_scheduler.store.locking import database_now
 
@@ -96,7 +96,7 @@ class NowAdmin(Section):
             "groups": [group_row(self, request, group, now, since) for group in found.groups[:12]],
             "more_groups": max(len(found.groups) - 12, 0),
             "found": found,
-            "missed": [_missed_row(self, row, now) for row in missed["rows"]],
+            "missed": [_missed_row(self, run, number, now) for run, number in missed["rows"]],
             "missed_count": missed["count"],
             "ranges": [
                 {"title": title, "url": f"?range={key}", "is_current": key == chosen}
@@ -129,22 +129,33 @@ def _since(chosen: str, now: dt.datetime) -> dt.datetime:
 
 
 def _missed(since: dt.datetime) -> dict[str, Any]:
-    """Slots that nobody dispatched in time, among the newest ended rows."""
+    """Slots that nobody dispatched in time, among the newest ended rows, folded by schedule."""
     newest = (
         Run.objects.filter(finished_at__gte=since)
         .order_by("-finished_at")
-        .values_list("id", "status", "reason")[:_LOOKED_AT]
+        .values_list("id", "status", "reason", "schedule_name")[:_LOOKED_AT]
     )
-    reasons = {Reason.MISFIRE, Reason.CATCH_UP_LIMIT, Reason.UNKNOWN_JOB}
-    ids = [row for row, status, why in newest if status == State.SKIPPED and why in reasons]
-    rows = Run.objects.filter(id__in=ids[:_MOST_MISSED]).only(*run_rows.COLUMNS).order_by("-id")
-    return {"count": len(ids), "rows": list(rows) if ids else []}
+    by_name: dict[str, list[Any]] = {}
+    for run_id, status, reason, name in newest:
+        if status == State.SKIPPED and reason in marks.MISSED_REASONS:
+            by_name.setdefault(name, []).append(run_id)
+    shown = dict(list(by_name.items())[:_MOST_MISSED])
+    ids = [found[0] for found in shown.values()]
+    rows = Run.objects.filter(id__in=ids).only(*run_rows.COLUMNS).order_by("-id")
+    return {
+        "count": sum(map(len, by_name.values())),
+        "rows": [(run, len(shown[run.schedule_name])) for run in rows] if ids else [],
+    }
 
 
-def _missed_row(section: Section, run: Run, now: dt.datetime) -> dict[str, Any]:
+def _missed_row(section: Section, run: Run, number: int, now: dt.datetime) -> dict[str, Any]:
+    url = section.url("change", run.id, model="run")
+    if run.schedule_id is not None:
+        url = section.url("change", run.schedule_id, model="schedule") + "#slots"
     return {
         "name": run.schedule_name,
-        "url": section.url("change", run.id, model="run"),
+        "number": number,
+        "url": url,
         "slot": moments.element(run.slot, now=now),
         "why": run_rows.cause(run, now),
         "trigger_url": section.url("trigger", run.schedule_id, model="schedule")

@@ -34,7 +34,7 @@ class AttemptRow:
     started: SafeString
     took: str
     error: str
-    retry: SafeString | str
+    retry: str
 
 
 _OUTCOMES = {
@@ -163,7 +163,7 @@ def _row(attempt: Attempt, now: dt.datetime) -> AttemptRow:
         started=moments.element(attempt.started_at, now=now, seconds=True),
         took=moments.took(moments.between(attempt.started_at, attempt.finished_at)),
         error=causes.last_line(attempt.error),
-        retry=moments.element(attempt.retry_at, now=now) if attempt.retry_at else "",
+        retry=moments.clock_time(attempt.retry_at) if attempt.retry_at else "",
     )
 
 

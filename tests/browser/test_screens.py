@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from sync_scheduler import clock
 from sync_scheduler.lifecycle import Reason, State
-from sync_scheduler.models import Run, Schedule
+from sync_scheduler.models import Run, Schedule, Term
 from sync_scheduler.timing.rules import cron, every
 from tests.browser.conftest import DESKTOP, PHONE, Visitor, visit
 from tests.integration.admin import rows
@@ -41,6 +41,24 @@ def populate() -> list[str]:
         rows.run(schedule, status, node="a-node-with-quite-a-long-name:12345:abcdef")
     rows.run(schedule, State.SKIPPED, slot=slot, reason=Reason.OVERLAP)
     run = rows.failed(schedule, error=error, traceback="x = " + "y" * 400)
+    now = clock.now()
+    run.attempts.create(
+        number=2,
+        node="a-node-with-quite-a-long-name:12345:abcdef",
+        started_at=now,
+        finished_at=now,
+        outcome="retried",
+        error="GatewayError: 401 Unauthorized: the signature was refused",
+        retry_at=now,
+    )
+    Term.objects.create(
+        epoch=0,
+        holder="a-node-with-quite-a-long-name:12345:abcdef",
+        started_at=now - 9 * rows.HOUR,
+        ended_at=now - 8 * rows.HOUR,
+        reason="its clock is +3.0 s off the database's",
+    )
+    rows.run(None, State.SUBMITTED, queue="a-queue-of-its-own-for-imports")
     return [
         *(url(model) for model in LIST_MODELS),
         url("run", "change", run.id),

@@ -57,7 +57,14 @@
 
         function read() {
             if (isBusy()) { again(); return; }
-            window.fetch(window.location.href, {credentials: "same-origin", headers: {"X-Requested-With": "fetch"}})
+            /* An answer that does not come must not be waited for until the end of days. */
+            var patience = new AbortController();
+            var alarm = window.setTimeout(function () { patience.abort(); }, 10000);
+            window.fetch(window.location.href, {
+                credentials: "same-origin",
+                headers: {"X-Requested-With": "fetch"},
+                signal: patience.signal
+            })
                 .then(function (answer) {
                     if (answer.redirected || !answer.ok) { throw new Error("not readable"); }
                     return answer.text();
@@ -65,6 +72,7 @@
                 .then(function (text) {
                     var page = new DOMParser().parseFromString(text, "text/html");
                     var fresh = page.getElementById("ss-live");
+                    live.classList.remove("ss-stale");
                     if (fresh && !isBusy()) {
                         put(document.importNode(fresh, true));
                         document.title = page.title;
@@ -73,7 +81,7 @@
                     }
                 })
                 .catch(function () { live.classList.add("ss-stale"); })
-                .then(again);
+                .then(function () { window.clearTimeout(alarm); again(); });
         }
         again();
     }
