@@ -21,7 +21,7 @@ UNAVAILABLE := 77
 NOT_TESTED := $(VENV)/.not-tested
 
 .NOTPARALLEL:
-.PHONY: help demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ layers: $(DEV_MADE) ## Who may import whom, by import-linter
 docs: $(DOCS_MADE) ## The documentation, into docs/_build/html
 	@$(VENV)/bin/sphinx-build -q -W -n -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+screenshots: $(DEV_MADE) ## Pictures of every screen of the admin, into .screenshots
+	@$(PY) scripts/screenshots.py
 
 clean: ## Remove what the tools left behind (.venv stays)
 	@rm -rf build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

@@ -2,7 +2,7 @@
 
 A demo shop is filled with a made-up history in a temporary folder, served, and visited with
 Chromium in the light, in the dark and at the width of a phone. The pictures go to
-build/screenshots; the best of them, with --docs, to docs/_static/screens.
+.screenshots; the best of them, with --docs, to docs/_static/screens.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ LISTS = {
     "jobs": "joblist",
     "load": "load",
 }
-BEST = ("now-light", "schedule-light", "schedule-dark", "run-light", "now-phone")
+BEST = ("now-light", "schedule-light", "run-dark")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "screenshots")
+    parser.add_argument("--out", type=Path, default=ROOT / ".screenshots")
     parser.add_argument("--docs", action="store_true", help="copy the best ones to the docs")
     options = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -30,6 +30,7 @@ from sync_scheduler.admin.pages import Dashboard
 from sync_scheduler.admin.section import Section, has_permission, page
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Node, Run, Schedule
+from sync_scheduler.models.run import READY
 from sync_scheduler.store.locking import database_now
 
 _HOUR = dt.timedelta(hours=1)
@@ -189,7 +190,8 @@ def _running(section: Section, now: dt.datetime, known: list[Node]) -> list[dict
     if not found:
         return []
     usual = durations.usual(durations.habits())
-    alive = {node.name for node in known if nodes.is_alive(node, database_now())}
+    database = database_now()
+    alive = {node.name for node in known if nodes.is_alive(node, database)}
     rows = []
     for run in found:
         seconds = moments.between(run.started_at, now) or 0
@@ -225,18 +227,20 @@ def _facts(now: dt.datetime, known: list[Node]) -> dict[str, Any]:
     workers = [node for node in known if "work" in node.roles and node.stopped_at is None]
     resting = ~coming.active(now)
     schedules = Schedule.objects.aggregate(all=Count("id"), resting=Count("id", filter=resting))
-    active = Run.objects.filter(status=State.SUBMITTED).aggregate(
+    # Along the indexes of what is ready and of what waits for others; never over all runs.
+    active = Run.objects.filter(READY).aggregate(
         waiting=Count("id", filter=Q(attempt=0, run_at__lte=now)),
         later=Count("id", filter=Q(attempt=0, run_at__gt=now)),
         retrying=Count("id", filter=Q(attempt__gt=0)),
         oldest=Min("run_at", filter=Q(run_at__lte=now)),
     )
+    held = Run.objects.filter(waiting_for__isnull=False).count()
     oldest = active["oldest"]
     return {
         "workers": len(workers),
         "workers_alive": sum(nodes.is_alive(node, database) for node in workers),
         "running": Run.objects.filter(status=State.RUNNING).count(),
-        "waiting": active["waiting"],
+        "waiting": active["waiting"] + held,
         "later": active["later"],
         "retrying": active["retrying"],
         "oldest": moments.span((now - oldest).total_seconds()) if oldest else "",

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
@@ -13,7 +14,7 @@ from django.utils.translation import gettext as _
 from sync_scheduler import clock
 from sync_scheduler.admin import durations, run_page, run_rows
 from sync_scheduler.admin.run_actions import RunActions
-from sync_scheduler.admin.run_filter import RANGES, STATES, Page, RunFilter
+from sync_scheduler.admin.run_filter import RANGES, STATES, WAITING, Page, RunFilter
 from sync_scheduler.admin.section import page
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import DeadLetter, Run
@@ -86,9 +87,9 @@ class RunAdmin(RunActions):
                 resolution=DeadLetter.Resolution.OPEN, kind=DeadLetter.Kind.RUN
             ),
             "running": Run.objects.filter(status=State.RUNNING),
-            "waiting": Run.objects.filter(status=State.SUBMITTED),
         }
         counts = {key: at_most(query) for key, query in counted.items()}
+        counts["waiting"] = at_most(*(Run.objects.filter(part) for part in WAITING))
         every = {"title": _("all"), "url": wanted.address(state=""), "is_current": not wanted.state}
         return [every] + [
             {
@@ -169,7 +170,7 @@ class RunAdmin(RunActions):
         )
 
 
-def at_most(query: Any) -> str:
+def at_most(*queries: QuerySet[Any]) -> str:
     """How many, as far as it is worth counting."""
-    number = len(query.order_by().values_list("pk")[: _MOST_COUNTED + 1])
+    number = sum(len(query.order_by().values_list("pk")[: _MOST_COUNTED + 1]) for query in queries)
     return f"{_MOST_COUNTED:,}+" if number > _MOST_COUNTED else f"{number:,}"

@@ -79,6 +79,7 @@ class ScheduleAdmin(Triggers, Pauses, Backfills, Bulk, ScheduleChanges):
             "may_add": self.has_add_permission(request),
             "add_url": self.url("add"),
             "bulk_url": self.url("bulk"),
+            "runs_url": self.url("changelist", model="run"),
             "may_trigger": self.may(request, "trigger_schedule"),
             "may_pause": self.may(request, "pause_schedule"),
         }

@@ -114,3 +114,13 @@ def test_a_search_that_no_index_knows_stops_and_offers_to_go_on(
         if page.context["older"]:
             page = browser.get(url("run") + page.context["older"])
     assert found() == [str(old.id)]
+
+
+def test_waiting_runs_are_found_whatever_they_wait_for(browser: Client) -> None:
+    # D1
+    ready = rows.run(None, State.SUBMITTED)
+    held = rows.run(None, State.SUBMITTED, waiting_for="guard:1")
+    rows.run()
+    page = browser.get(url("run") + "?state=waiting")
+    assert [row.run.id for row in page.context["rows"]] == [held.id, ready.id]
+    assert {"2"} == {link["count"] for link in page.context["states"] if link["title"] == "waiting"}
