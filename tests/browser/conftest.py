@@ -47,7 +47,9 @@ class Visitor:
         return self
 
     def click(self, selector: str) -> Visitor:
-        self.page.click(selector)
+        # Every click leads to a page; it is read only when it is there as a whole.
+        with self.page.expect_navigation():
+            self.page.click(selector)
         self.clicks += 1
         return self
 
