@@ -167,7 +167,7 @@ class RunActions(Section):
             format_html(
                 _('Submitted as <a href="{}">run {}</a>.'),
                 self.url("change", run.id, model="run"),
-                str(run.id)[:8],
+                run.short_id,
             ),
         )
 
@@ -180,7 +180,7 @@ class RunActions(Section):
         button: str,
         facts: list[Any],
     ) -> HttpResponse:
-        name = f"{run.schedule_name or run.job} {str(run.id)[:8]}"
+        name = f"{run.schedule_name or run.job} {run.short_id}"
         mark = marks.of_run(run.status, attempt=run.attempt, reason=run.reason)
         return self.show(
             request,

@@ -217,7 +217,7 @@ def _origin(admin: RunActions, run: Run) -> dict[str, str]:
         "by": by,
         "why": str(run.meta.get("why") or ""),
         "url": admin.url("change", run.retry_of) if run.retry_of else "",
-        "of": str(run.retry_of)[:8] if run.retry_of else "",
+        "of": str(run.retry_of)[-8:] if run.retry_of else "",
     }
 
 

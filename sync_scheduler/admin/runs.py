@@ -163,7 +163,7 @@ class RunAdmin(RunActions):
         return self.show(
             request,
             "admin/sync_scheduler/run/change_form.html",
-            title=f"{run.schedule_name or run.job} {str(run.id)[:8]}",
+            title=f"{run.schedule_name or run.job} {run.short_id}",
             context=shown,
             crumbs=((_("Runs"), self.url("changelist")),),
             refresh=refresh,

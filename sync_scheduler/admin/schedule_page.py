@@ -59,7 +59,7 @@ def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> di
             {
                 "url": admin.url("change", run.id, model="run"),
                 "mark": marks.of_run(run.status, attempt=run.attempt, reason=run.reason),
-                "id": str(run.id)[:8],
+                "id": run.short_id,
             }
             for run in active
         ],

@@ -97,7 +97,7 @@ class Triggers(ScheduleSection):
                 _('{} was triggered: <a href="{}">run {}</a>.'),
                 schedule.name,
                 self.url("change", run.id, model="run"),
-                str(run.id)[:8],
+                run.short_id,
             ),
         )
         return run

@@ -55,7 +55,7 @@ def test_trigger_now_makes_a_run_with_the_reason_and_leads_to_it(browser: Client
     schedule.refresh_from_db()
     assert schedule.next_run_at == before
     page = browser.get(response.headers["Location"]).content.decode()
-    assert f'href="{url("run", "change", run.id)}">run {str(run.id)[:8]}</a>' in page
+    assert f'href="{url("run", "change", run.id)}">run {run.short_id}</a>' in page
     assert logged() == [f"Triggered run {run.id}: month end"]
 
 
