@@ -21,7 +21,7 @@ UNAVAILABLE := 77
 NOT_TESTED := $(VENV)/.not-tested
 
 .NOTPARALLEL:
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean bench
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ docs: $(DOCS_MADE) ## The documentation, into docs/_build/html
 
 screenshots: $(DEV_MADE) ## Pictures of every screen of the admin, into .screenshots
 	@$(PY) scripts/screenshots.py
+
+bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine
+	@$(PY) -m benchmarks.worker
+	@$(PY) -m benchmarks.dispatch
 
 clean: ## Remove what the tools left behind (.venv stays)
 	@rm -rf build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
