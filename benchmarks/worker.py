@@ -3,7 +3,8 @@
     python -m benchmarks.worker [submit] [throughput] [latency] [history] [queues]
 
 Starts its own PostgreSQL (commits are flushed) and Redis (AOF every second) and a real
-`runscheduler` with two child processes. Exits with 1 if a target is missed. Beside every figure stands the floor:
+`runscheduler` with two child processes. Exits with 1 if a target is missed. Beside every figure
+stands the floor:
 what a bare loop over the same two servers reaches in this very run, so that a slow or busy machine
 is seen as such.
 """
