@@ -57,8 +57,12 @@ class Visitor:
         return self.page.inner_text("#content")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Generator[Browser, None, None]:
+    """A browser for the tests of one module.
+
+    While it is open an event loop runs in this thread, and others could not start theirs.
+    """
     if CHROMIUM is None:
         if in_ci():
             pytest.fail("Chromium is not installed", pytrace=False)
