@@ -140,6 +140,14 @@ def _sent(request: HttpRequest) -> dict[str, Any]:
     return given
 
 
+def key_of(given: Mapping[str, Any]) -> str | None:
+    """The key that makes a repeated request safe; None: there is none."""
+    key: str | None = given.get("key")
+    if key == "":
+        raise Problem(400, "'key' must not be empty; leave it out for none.")
+    return key
+
+
 def number_of(request: HttpRequest, name: str, default: int, largest: int) -> int:
     """A whole number from the query, from 1 to `largest`."""
     text = request.GET.get(name)

@@ -1,90 +1,25 @@
-"""What happens, as server-sent events: facts about Runs, never their payload.
-
-The answer is a stream. It ends by itself after a while, so that a withdrawn permission takes
-effect; a browser then comes back with the position that it has reached. Under WSGI a stream holds
-a whole thread: there it is shorter, only a few may be open, and where nobody else could be served
-meanwhile (or those few are taken) the answer is what has happened and when to come back.
-"""
+"""What happens, as server-sent events: who may watch what."""
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
-from django.db import DatabaseError, InterfaceError
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest
 
-from sync_scheduler import clock
-from sync_scheduler.api import feed, seats
 from sync_scheduler.api.access import Caller, require
 from sync_scheduler.api.endpoint import Problem, endpoint
-from sync_scheduler.api.feed import Batch, Feed
-from sync_scheduler.store.reports import changes, document, runs, schedules
-from sync_scheduler.store.reports.changes import Change, Position, Scope
-
-LIFETIME_SECONDS = 300.0
-THREAD_LIFETIME_SECONDS = 30.0
-HEARTBEAT_SECONDS = 15.0
-_RETURN_MILLISECONDS = 2000
-
-Teller = Callable[[Change], dict[str, Any]]
-
-
-class EventStream(StreamingHttpResponse):
-    """Gives its seat back when the server is done with it, also if nobody ever read from it."""
-
-    def __init__(self, frames: Any, seat: int) -> None:
-        super().__init__(frames, content_type="text/event-stream; charset=utf-8")
-        self._seat = seat
-        self["Cache-Control"] = "no-cache, no-store"
-        self["X-Accel-Buffering"] = "no"
-
-    def close(self) -> None:
-        seats.give_back(self._seat)
-        super().close()
+from sync_scheduler.live import stream as streams
+from sync_scheduler.store.reports import changes, runs, schedules
+from sync_scheduler.store.reports.changes import Change, Scope
 
 
 @endpoint("view_run")
-def stream(request: HttpRequest, caller: Caller) -> EventStream:
-    scope = _scope(request, caller)
-    position = Position.parse(request.headers.get("Last-Event-ID", ""))
-    tell = _teller(caller)
-    seat, lifetime = _seat(request, caller)
-    try:
-        source = feed.shared if scope == changes.EVERYTHING else Feed(scope)
-        # Joined first: what happens from here on is told, so that nothing falls in between.
-        watch = Watch(source, source.join().last, tell, lifetime)
-        first = _first(scope, position)
-    except BaseException:
-        seats.give_back(seat)
-        raise
-    opening = f"retry: {_RETURN_MILLISECONDS}\n" + _written(first.changes, first.position, tell)
-    if isinstance(request, ASGIRequest):
-        return EventStream(_awaited(opening, watch, seat), seat)
-    if lifetime:
-        return EventStream(_blocking(opening, watch, seat), seat)
-    return EventStream(_short(opening, first, scope, tell), seat)
-
-
-def _seat(request: HttpRequest, caller: Caller) -> tuple[int, float]:
-    """A seat, and how long the stream may hold it; 0: only for a short answer."""
-    if isinstance(request, ASGIRequest):
-        choices = [(LIFETIME_SECONDS, False)]
-    elif request.META.get("wsgi.multithread"):
-        choices = [(THREAD_LIFETIME_SECONDS, True), (0.0, False)]
-    else:
-        choices = [(0.0, False)]
-    for lifetime, holds_thread in choices:
-        # Somebody may read a short answer slowly, but not for ever.
-        until = lifetime or THREAD_LIFETIME_SECONDS
-        seat = seats.take(caller.name, until, holds_thread=holds_thread)
-        if seat is not None:
-            return seat, lifetime
-    raise Problem(429, "Too many event streams are open; close one or come back later.")
+def stream(request: HttpRequest, caller: Caller) -> streams.EventStream:
+    begun = streams.begin(request, caller.name, _scope(request, caller), _teller(caller))
+    if begun is None:
+        raise Problem(429, "Too many event streams are open; close one or come back later.")
+    return begun
 
 
 def _scope(request: HttpRequest, caller: Caller) -> Scope:
@@ -106,18 +41,7 @@ def _scope(request: HttpRequest, caller: Caller) -> Scope:
     return changes.EVERYTHING
 
 
-def _first(scope: Scope, position: Position | None) -> Batch:
-    """What a caller is told at once: what it missed, or how its Run stands."""
-    if position is not None:
-        look = changes.since(position, scope)
-        return Batch(changes=look.changes, last=0, position=look.position)
-    begin = changes.current_position()
-    run = None if scope.run is None else runs.get(scope.run)
-    state = () if run is None else (changes.state_of(run),)
-    return Batch(changes=state, last=0, position=begin)
-
-
-def _teller(caller: Caller) -> Teller:
+def _teller(caller: Caller) -> streams.Teller:
     """Decided once, at the start: what of a change this caller may know."""
     names_schedules = caller.may("view_schedule")
 
@@ -135,72 +59,3 @@ def _teller(caller: Caller) -> Teller:
         }
 
     return tell
-
-
-def _written(told: Iterable[Change], position: Position, tell: Teller) -> str:
-    """Frames; the position comes last, so that a reader who was cut off reads them again."""
-    frames = [f"event: {one.kind}\ndata: {document.render(tell(one))}\n\n" for one in told]
-    return "".join([*frames, f"id: {position}\n\n"])
-
-
-class Watch:
-    """One reader of a feed: what to write at each look, and when to stop."""
-
-    def __init__(self, source: Feed, last: int, tell: Teller, lifetime: float) -> None:
-        self._source, self._last, self._tell = source, last, tell
-        self._end = clock.monotonic() + lifetime
-        self._spoke_at = clock.monotonic()
-        self._is_over = False
-
-    @property
-    def goes_on(self) -> bool:
-        return not self._is_over and clock.monotonic() < self._end
-
-    def look(self) -> str:
-        """What to write now; often nothing."""
-        try:
-            batch = self._source.after(self._last)
-        except (DatabaseError, InterfaceError):
-            self._is_over = True  # the browser comes back by itself, and is told then
-            return ""
-        self._last = batch.last
-        if batch.lost:
-            self._is_over = True
-            return 'event: lost\ndata: {"kind": "lost"}\n\n'
-        if not batch.changes and clock.monotonic() - self._spoke_at < HEARTBEAT_SECONDS:
-            return ""
-        self._spoke_at = clock.monotonic()
-        return ": alive\n" + _written(batch.changes, batch.position, self._tell)
-
-
-async def _awaited(opening: str, watch: Watch, seat: int) -> AsyncIterator[str]:
-    try:
-        yield opening
-        while watch.goes_on:
-            await asyncio.sleep(feed.LOOK_SECONDS)
-            if text := await sync_to_async(watch.look)():
-                yield text
-    finally:
-        seats.give_back(seat)
-
-
-def _blocking(opening: str, watch: Watch, seat: int) -> Iterator[str]:
-    try:
-        yield opening
-        while watch.goes_on:
-            clock.sleep(feed.LOOK_SECONDS)
-            if text := watch.look():
-                yield text
-    finally:
-        seats.give_back(seat)
-
-
-def _short(opening: str, first: Batch, scope: Scope, tell: Teller) -> Iterator[str]:
-    yield opening
-    known = {change.mark for change in first.changes}
-    try:
-        look = changes.since(first.position, scope)
-    except (DatabaseError, InterfaceError):
-        return
-    if news := [change for change in look.changes if change.mark not in known]:
-        yield _written(news, look.position, tell)

@@ -71,7 +71,9 @@ def document() -> dict[str, Any]:
         },
         "/v1/runs/{id}/retry": {
             "post": _operation("A failed or cancelled Run again, as a new Run.", found, RunEntry,
-                               status=201, parameters=[_RUN], refusals=(404, 409, 413), body={}),
+                               status=201, parameters=[_RUN], refusals=(404, 409, 413),
+                               body={"key": "Makes a repeated retry safe: the same key, the"
+                                            " same new Run."}),
         },
         "/v1/events": {
             "get": _operation(

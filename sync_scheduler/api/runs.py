@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from sync_scheduler.api import journal
 from sync_scheduler.api.access import Caller
-from sync_scheduler.api.endpoint import Problem, body_of, endpoint
+from sync_scheduler.api.endpoint import Problem, body_of, endpoint, key_of
 from sync_scheduler.models import Run
 from sync_scheduler.store.reports import runs
 
@@ -31,9 +31,9 @@ def cancel(request: HttpRequest, caller: Caller, run_id: str) -> dict[str, Any]:
 
 @endpoint("retry_run", method="POST", status=201)
 def retry(request: HttpRequest, caller: Caller, run_id: str) -> runs.RunEntry:
-    body_of(request, {})
+    given = body_of(request, {"key": str})
     run = _found(run_id)
-    again = run.retry(by=caller.name)
+    again = run.retry(by=caller.name, key=key_of(given))
     journal.note(caller, run, f"Retried over HTTP as run {again.id}.")
     return runs.entry(again, again.input)
 

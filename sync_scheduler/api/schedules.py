@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from sync_scheduler.api import journal
 from sync_scheduler.api.access import Caller
-from sync_scheduler.api.endpoint import Problem, body_of, endpoint, number_of
+from sync_scheduler.api.endpoint import Problem, body_of, endpoint, key_of, number_of
 from sync_scheduler.models import Schedule
 from sync_scheduler.store.reports import runs, schedules
 
@@ -36,11 +36,9 @@ def history(request: HttpRequest, caller: Caller, name: str) -> dict[str, Any]:
 @endpoint("trigger_schedule", method="POST", status=201)
 def trigger(request: HttpRequest, caller: Caller, name: str) -> runs.RunEntry:
     given = body_of(request, {"key": str, "reason": str})
-    if given.get("key") == "":
-        raise Problem(400, "'key' must not be empty; leave it out for none.")
     schedule = _found(name)
     meta = {"reason": given["reason"]} if "reason" in given else None
-    run = schedule.trigger_now(key=given.get("key"), by=caller.name, meta=meta)
+    run = schedule.trigger_now(key=key_of(given), by=caller.name, meta=meta)
     journal.note(caller, schedule, f"Triggered run {run.id} over HTTP.")
     return runs.entry(run, run.input)
 

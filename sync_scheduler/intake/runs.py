@@ -218,8 +218,11 @@ def _after_cancel(run: Run, done: cancels.Cancelled) -> None:
     announce_on_commit(done.promoted)
 
 
-def retry(run: Run, *, by: str = "") -> Run:
-    """A failed or cancelled Run again: a new Run with the same job and input."""
+def retry(run: Run, *, by: str = "", key: str | None = None) -> Run:
+    """A failed or cancelled Run again: a new Run with the same job and input.
+
+    The same `key` gives the same new Run, so that a retry can be repeated safely.
+    """
     run.refresh_from_db()
     if run.status not in {*lifecycle.FAILURES, lifecycle.State.CANCELLED}:
         raise SchedulerError(
@@ -229,8 +232,14 @@ def retry(run: Run, *, by: str = "") -> Run:
     job = registry.get(run.job)
     meta = {**run.meta, "retried_by": by} if by else dict(run.meta)
     options = Options(
-        queue=run.queue, priority=run.priority, timeout=run.timeout_seconds, meta=meta
+        key=None if key is None else f"retry:{run.id}:{key}",
+        queue=run.queue,
+        priority=run.priority,
+        timeout=run.timeout_seconds,
+        meta=meta,
     )
+    if faults := options.faults():
+        raise InvalidInput(f"Run {run.id} cannot be retried: {'; '.join(faults)}.")
     origin = Origin(
         trigger=lifecycle.Trigger.RETRY,
         schedule_id=run.schedule_id,

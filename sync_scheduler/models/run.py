@@ -180,11 +180,11 @@ class Run(Namespaced):
 
         return runs.cancel(self, reason=reason, by=by)
 
-    def retry(self, by: str = "") -> Run:
+    def retry(self, by: str = "", key: str | None = None) -> Run:
         """The same job and input again, as a new Run that is linked to this one."""
         from sync_scheduler.intake import runs
 
-        return runs.retry(self, by=by)
+        return runs.retry(self, by=by, key=key)
 
     def events(self) -> list[TrailEvent]:
         """What happened to it, oldest first."""

@@ -8,7 +8,8 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client, override_settings
 
-from sync_scheduler.api import exposition, feed, seats
+from sync_scheduler.api import exposition
+from sync_scheduler.live import feed, seats
 
 TOKEN = "a-long-token-that-nobody-guesses"
 

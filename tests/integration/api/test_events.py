@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import AsyncClient, Client
 
 from sync_scheduler import clock
-from sync_scheduler.api import events, feed, seats
+from sync_scheduler.live import feed, seats, stream
 from sync_scheduler.store.reports import changes
 from sync_scheduler.store.reports.changes import Position
 from tests.integration.api.conftest import TOKEN
@@ -216,9 +216,9 @@ def test_a_stream_that_holds_a_thread_ends_soon(
     token: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # security 23
-    assert events.THREAD_LIFETIME_SECONDS < events.LIFETIME_SECONDS
-    monkeypatch.setattr(events, "THREAD_LIFETIME_SECONDS", 0.1)
-    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.0)
+    assert stream.THREAD_LIFETIME_SECONDS < stream.LIFETIME_SECONDS
+    monkeypatch.setattr(stream, "THREAD_LIFETIME_SECONDS", 0.1)
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.0)
     text = text_of(ask_a_threaded_server(token))
     assert text.count(": alive") >= 1
     assert seats.taken() == 0
@@ -282,8 +282,8 @@ def test_a_quiet_stream_gives_signs_of_life_and_ends_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # security 23
-    monkeypatch.setattr(events, "LIFETIME_SECONDS", 0.2)
-    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(stream, "LIFETIME_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.02)
 
     async def watch() -> None:
         response = await open_stream()

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from sync_scheduler.api import feed
+from sync_scheduler.live import feed
 from sync_scheduler.models import Schedule
 from sync_scheduler.store.reports import changes, runs, schedules, status
 from tests.integration.api.rows import a_node, a_run, a_schedule, an_attempt, many_runs

@@ -144,6 +144,41 @@ def test_retry_makes_a_new_run(staff: Staff) -> None:
     assert str(again.id) in LogEntry.objects.get().change_message
 
 
+def test_the_same_key_twice_is_one_new_run(token: Client) -> None:
+    # B5, S3: a double click, or a client that asks again because the answer got lost
+    run = a_run("tests.add", "failed", input={"a": 1, "b": 2})
+    address = f"/scheduler/v1/runs/{run.id}/retry"
+    first, second, other = (
+        token.post(address, {"key": key}, content_type="application/json").json()["id"]
+        for key in ("k", "k", "another")
+    )
+    assert first == second != other
+    assert set(Run.objects.values_list("retry_of", flat=True)) == {None, run.id}
+    assert Run.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ('{"key": ""}', "must not be empty"),
+        ('{"key": 7}', "must be of type str"),
+        ('{"key": "a\\u0000b"}', "NUL"),
+        (f'{{"key": "{"k" * 300}"}}', "key must be"),
+        ('{"input": {}}', "unknown name 'input'"),
+    ],
+)
+def test_a_retry_with_a_bad_key_is_refused_and_stores_nothing(
+    body: str, why: str, token: Client
+) -> None:
+    # S18
+    run = a_run("tests.add", "failed", input={"a": 1, "b": 2})
+    address = f"/scheduler/v1/runs/{run.id}/retry"
+    response = token.generic("POST", address, body, content_type="application/json")
+    assert response.status_code == 400
+    assert why in response.json()["error"]
+    assert Run.objects.count() == 1
+
+
 def test_retrying_what_has_completed_is_a_conflict(token: Client) -> None:
     # B1
     run = a_run(status="completed")
