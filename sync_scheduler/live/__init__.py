@@ -1,0 +1,1 @@
+"""What happens right now, as streams of events: for the HTTP interface and for the admin."""
