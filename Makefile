@@ -20,7 +20,6 @@ UNAVAILABLE := 77
 # Databases that this machine could not provide, for the last line of `make test`.
 NOT_TESTED := $(VENV)/.not-tested
 
-.NOTPARALLEL:
 .PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean bench
 
 help: ## Show what can be made
@@ -29,17 +28,21 @@ help: ## Show what can be made
 demo: $(RUNTIME_MADE) ## See it work: a small shop with its admin, in the browser
 	@$(PY) example_project/demo.py
 
-test: $(DEV_MADE) ## Everything that must be green: tests on three databases, lint, types, layers
+# Two at a time, each with servers of its own, and its output in one piece when it has ended. The
+# faults come last and alone: what they wait for (a lease, a take-over) must not wait for a browser.
+test: $(DEV_MADE) ## Everything that must be green: tests on three databases, faults, lint, types, layers
 	@rm -f $(NOT_TESTED)
-	@$(MAKE) --no-print-directory --keep-going \
-		test-sqlite test-postgres test-mysql lint types layers \
+	@echo "Tests on SQLite, PostgreSQL and MariaDB, two at a time (about 10 minutes), then the faults ..."
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target \
+		test-sqlite test-postgres test-mysql lint types layers; code=$$?; \
+		$(MAKE) --no-print-directory faults && [ $$code -eq 0 ] \
 		|| { echo "Not green: see above." >&2; exit 1; }
-	@if [ -s $(NOT_TESTED) ]; then echo "Green, but NOT TESTED on:" $$(cat $(NOT_TESTED)); \
+	@if [ -s $(NOT_TESTED) ]; then echo "Green, but NOT TESTED:" $$(cat $(NOT_TESTED)); \
 		else echo "All green."; fi
 
-test-sqlite: $(DEV_MADE) ## The whole suite, on SQLite
+test-sqlite: $(DEV_MADE) ## The whole suite but the faults, on SQLite
 	@echo "== tests on SQLite"
-	@TEST_DATABASE=sqlite $(PYTEST) tests
+	@TEST_DATABASE=sqlite $(PYTEST) tests --ignore=tests/faults
 
 test-postgres: $(DEV_MADE) ## What depends on the database, on PostgreSQL
 	@echo "== tests on PostgreSQL"
@@ -58,11 +61,13 @@ test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), o
 define unless_unavailable
 { code=$$?; [ $$code -eq $(UNAVAILABLE) ] || exit $$code; \
 echo $(1) >> $(NOT_TESTED); \
-echo "!! NOT TESTED on $(1): this machine cannot provide it (the reason is above)." >&2; }
+echo "!! NOT TESTED: $(1), as this machine cannot provide it (the reason is above)." >&2; }
 endef
 
 faults: $(DEV_MADE) ## Only what kills, freezes and cuts off, on PostgreSQL (TEST_DATABASE=... for others)
-	@TEST_DATABASE=$${TEST_DATABASE:-postgres} $(PYTEST) tests/faults
+	@echo "== faults"
+	@TEST_DATABASE=$${TEST_DATABASE:-postgres} $(PYTEST) tests/faults \
+		|| $(call unless_unavailable,faults)
 
 lint: $(DEV_MADE) ## Style, by ruff
 	@echo "== lint"
