@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -20,6 +22,9 @@ from sync_scheduler.errors import InvalidSetting
 
 PREFIX = "SYNC_SCHEDULER_"
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "rediss+cluster")
+# Variables with our prefix that are not ours to judge: the switches of the fault tests, and what
+# Kubernetes gives every container when a service is called sync-scheduler.
+_NOT_SETTINGS = re.compile(r"FAILPOINTS.*|SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +109,13 @@ def _read() -> tuple[Settings, tuple[str, ...]]:
         return Settings(), ("SYNC_SCHEDULER must be a dictionary.",)
     hints = get_type_hints(Settings)
     found: list[str] = [
-        f"SYNC_SCHEDULER has no setting {name!r}; remove it or mend its spelling."
+        f"SYNC_SCHEDULER has no setting {name!r}; {_remedy(str(name), hints)}"
         for name in given
+        if name not in hints
+    ]
+    found += [
+        f"The environment variable {PREFIX}{name} is no setting; {_remedy(name, hints)}"
+        for name in _names_in_environment()
         if name not in hints
     ]
     values: dict[str, Any] = {}
@@ -119,6 +129,17 @@ def _read() -> tuple[Settings, tuple[str, ...]]:
             found.append(str(error))
     settings = Settings(**values)
     return settings, tuple(found + _range_faults(settings))
+
+
+def _names_in_environment() -> list[str]:
+    ours = (name for name in environ.Env.ENVIRON if name.startswith(PREFIX))
+    names = sorted(name.removeprefix(PREFIX) for name in ours)
+    return [name for name in names if not _NOT_SETTINGS.fullmatch(name)]
+
+
+def _remedy(name: str, known: Mapping[str, object]) -> str:
+    near = get_close_matches(name.upper(), known, n=1)
+    return f"did you mean {near[0]}?" if near else "remove it or mend its spelling."
 
 
 def _from_environment(name: str, kind: Any) -> Any:

@@ -52,6 +52,32 @@ def test_the_environment_is_read_by_the_type_of_each_setting(
     assert (found.THREADS, found.QUEUES, found.NODE_LEASE) == (9, ("a", "b"), 12.5)
 
 
+def test_a_misspelt_variable_is_a_fault_and_the_near_name_is_offered(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7
+    monkeypatch.setenv("SYNC_SCHEDULER_LEADER_LEESE", "2")
+    monkeypatch.setenv("SYNC_SCHEDULER_ABRACADABRA", "1")
+    settings.SYNC_SCHEDULER = {"TREADS": 2}
+    assert conf.faults() == [
+        "SYNC_SCHEDULER has no setting 'TREADS'; did you mean THREADS?",
+        "The environment variable SYNC_SCHEDULER_ABRACADABRA is no setting;"
+        " remove it or mend its spelling.",
+        "The environment variable SYNC_SCHEDULER_LEADER_LEESE is no setting;"
+        " did you mean LEADER_LEASE?",
+    ]
+
+
+def test_what_kubernetes_says_of_a_service_of_this_name_is_no_setting(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7
+    for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_8000_TCP_ADDR"):
+        monkeypatch.setenv(f"SYNC_SCHEDULER_{name}", "10.0.0.7")
+    settings.SYNC_SCHEDULER = {}
+    assert conf.faults() == []
+
+
 def test_an_empty_url_means_embedded_mode(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
