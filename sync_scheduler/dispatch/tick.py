@@ -10,7 +10,7 @@ from typing import Protocol
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from sync_scheduler import conf, signals
+from sync_scheduler import conf, failpoints, signals
 from sync_scheduler.dispatch import mishaps
 from sync_scheduler.dispatch.outages import Outages
 from sync_scheduler.dispatch.plan import Circumstances, plan
@@ -107,6 +107,7 @@ def _write(term: Term, decided: _Decided, given: Circumstances) -> Ticked:
     by_id = {due.id: due for due in page}
     done, moved = Ticked(due=len(page)), set[int]()
     for chunk in _chunks(decided.moves):
+        failpoints.hit("in_dispatch")
         admitted, refused = _admit(chunk, term.epoch)
         failed += [mishaps.Mishap(due=by_id[i], error=error) for i, error in refused.items()]
         if not admitted.moved and not leader.is_current(term.epoch):

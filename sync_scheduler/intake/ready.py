@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from sync_scheduler import conf
+from sync_scheduler import conf, failpoints
 from sync_scheduler.coordination import announcer, local
 from sync_scheduler.coordination.ready_queue import Ready
 
@@ -28,6 +28,7 @@ class ReadyLike(Protocol):
 
 def announce(rows: Iterable[ReadyLike]) -> None:
     """Announce rows that are committed."""
+    failpoints.hit("after_commit_before_push")
     if conf.get().uses_redis:
         announcer.announce(
             [

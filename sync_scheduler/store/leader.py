@@ -22,7 +22,7 @@ import datetime as dt
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
-from sync_scheduler import conf
+from sync_scheduler import conf, failpoints
 from sync_scheduler.models import Leader, Schedule, Term
 from sync_scheduler.store.locking import (
     DatabaseNow,
@@ -104,6 +104,7 @@ def mint(
                 ended_at=ended_at, reason=because
             )
             Term.objects.create(epoch=epoch, holder=holder, started_at=now)
+            failpoints.hit("after_mint_before_commit")
             return epoch
 
     return repeat_on_deadlock(begin)

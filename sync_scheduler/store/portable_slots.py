@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from django.db.models import Count
 
-from sync_scheduler import clock, conf, lifecycle
+from sync_scheduler import clock, conf, failpoints, lifecycle
 from sync_scheduler.errors import LeadershipLost
 from sync_scheduler.lifecycle import State, Trigger
 from sync_scheduler.models import Run, Schedule
@@ -27,6 +27,7 @@ def admit(moves: Sequence[Move], epoch: int) -> Admitted:
                 raise LeadershipLost
             runs = _without_existing(_runs(moved, epoch))
             Run.objects.bulk_create(runs, batch_size=_BATCH)
+            failpoints.hit("after_cas_before_commit")
     except LeadershipLost:
         return Admitted(moved=frozenset(), born=())
     return Admitted(

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 from django.db.models import Q
 
+from sync_scheduler import failpoints
 from sync_scheduler.models import Attempt, DeadLetter, Event, Node, Run, Step, Term
 from sync_scheduler.store.locking import alias, locked, repeat_on_deadlock, short_transaction
 
@@ -60,6 +61,7 @@ def _delete_with_children(ids: Collection[uuid.UUID]) -> None:
     for child in (Attempt, Step, Event):
         rows = child._default_manager.using(alias()).filter(run_id__in=ids)
         rows._raw_delete(alias())  # noqa: SLF001  # the collector would load every row first
+    failpoints.hit("in_prune")
     DeadLetter.objects.filter(run_id__in=ids).update(run=None)
     Run.objects.filter(id__in=ids)._raw_delete(alias())  # noqa: SLF001
 

@@ -7,7 +7,7 @@ import datetime as dt
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 
-from sync_scheduler import clock
+from sync_scheduler import clock, failpoints
 from sync_scheduler.coordination import announcer
 from sync_scheduler.coordination.ready_queue import Ready
 from sync_scheduler.jobs import registry
@@ -39,6 +39,8 @@ def known() -> Known:
 def claim_ids(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim]:
     """Claim these Runs as far as possible; what is left is parked, put off or put back."""
     taken = claims.claim(ids, node, what.jobs)
+    if taken:
+        failpoints.hit("after_claim_before_start")
     if len(taken) == len(ids):
         return taken
     have = {one.id for one in taken}

@@ -16,7 +16,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, transaction
 
-from sync_scheduler import clock, conf
+from sync_scheduler import clock, conf, failpoints
 from sync_scheduler.errors import LeaseLost, SchedulerError
 from sync_scheduler.intake import ready
 from sync_scheduler.jobs import ancestry, payload, registry
@@ -89,6 +89,7 @@ def _arguments(job: Job, order: Order, backing: WorkerBacking) -> tuple[Any, ...
 
 
 def _done(order: Order, started: float, value: Any) -> Report:
+    failpoints.hit("after_handler_before_complete")
     result, problem = payload.storable_result(value, conf.get().MAX_RESULT_BYTES)
     return Report(
         run=order.run,
@@ -166,6 +167,7 @@ def _execute_atomic(job: Job, order: Order, backing: WorkerBacking, started: flo
             )
         report = _done(order, started, value)
         promoted = _complete(order, report)
+        failpoints.hit("after_complete_before_commit")
         after_commit.append(lambda: ready.announce(promoted))
     for action in after_commit:
         action()
