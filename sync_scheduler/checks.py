@@ -14,6 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from sync_scheduler import conf
 from sync_scheduler.coordination import client
 from sync_scheduler.errors import ServiceUnavailable
+from sync_scheduler.jobs import registry
 
 E001 = "sync_scheduler.E001"  # a bad setting
 E002 = "sync_scheduler.E002"  # a missing migration
@@ -48,6 +49,23 @@ def check_database(
             )
         ]
     return []
+
+
+@register(Tags.compatibility)
+def check_leases(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    if conf.faults():
+        return []
+    least = 2 * conf.get().NODE_HEARTBEAT
+    return [
+        checks.Warning(
+            f"The job {job.name!r} has a lease of {job.policy.lease:g} s, which two heartbeats"
+            f" ({least:g} s) outlast: a living handler's Run could be given to another node.",
+            hint="Give it a longer lease, or set a shorter NODE_HEARTBEAT.",
+            id=W002,
+        )
+        for job in registry.all_jobs()
+        if job.policy.lease is not None and job.policy.lease < least
+    ]
 
 
 def start_up_faults() -> list[CheckMessage]:

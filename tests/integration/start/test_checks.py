@@ -14,7 +14,8 @@ from django.core.management.base import CommandError, SystemCheckError
 from django.db import connection
 from pytest_django import Settings
 
-from sync_scheduler import checks
+from sync_scheduler import checks, job
+from sync_scheduler.jobs import registry
 from tests.services.ports import free_port
 
 
@@ -26,6 +27,19 @@ def _configured(settings: Settings) -> Settings:
 def ids(found: object) -> list[str]:
     assert isinstance(found, list)
     return [message.id for message in found]
+
+
+def test_a_lease_that_heartbeats_cannot_keep_is_a_warning() -> None:
+    # B9
+    @job(name="tests.short_lease", lease=9)
+    def short_lease() -> None: ...
+
+    try:
+        found = [message for message in checks.check_leases() if "short_lease" in message.msg]
+        assert ids(found) == [checks.W002]
+        assert "a lease of 9 s, which two heartbeats (10 s) outlast" in found[0].msg
+    finally:
+        registry.remove("tests.short_lease")
 
 
 def test_every_wrong_setting_is_a_check_of_its_own(configured: Settings) -> None:
