@@ -1,8 +1,9 @@
-"""Real nodes in processes of their own, what was really started, and what must hold afterwards.
+"""Real nodes in processes of their own, and what was really started.
 
 A `Site` is everything that a test's nodes share: the database that Django is connected to, the
 environment that configures them, and a ledger file. Each node is a `runscheduler` in its own
-process group, so that a test can kill or freeze it with its children, or one of them alone.
+process group, so that a test can kill or freeze it with its children, or one of them alone. What
+must hold afterwards is asked by the `auditor`, whatever the test itself asserts.
 """
 
 from __future__ import annotations
@@ -14,18 +15,25 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import psutil
+from django.db import connection
 
 from sync_scheduler import lifecycle
-from sync_scheduler.models import Attempt, Run
+from sync_scheduler.models import Attempt, Leader, Run
 from sync_scheduler.store import nodes
+from sync_scheduler.store.locking import database_now
+from tests.faults import arming, auditor
+from tests.faults.node import PROJECT, Node
+from tests.faults.resources import Survivor
 from tests.services.server import wait_until
 from tests.testapp.models import Effect
 
-PROJECT = Path(__file__).parents[2]
+__all__ = ["QUICK", "Node", "Site", "audit", "pause", "take_back_lost"]
+
 # Short leases, so that the death of a node is noticed within a test's patience.
 QUICK = {
     "SYNC_SCHEDULER_NODE_LEASE": "2",
@@ -39,77 +47,6 @@ QUICK = {
 }
 
 
-class Node:
-    """One `runscheduler` with its nursery and its children."""
-
-    def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
-        self.log = log
-        with log.open("ab") as out:
-            self.process = subprocess.Popen(
-                command,
-                cwd=PROJECT,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def is_running(self) -> bool:
-        return self.process.poll() is None
-
-    def wait_started(self) -> None:
-        def started() -> bool:
-            if not self.is_running:
-                raise AssertionError(f"the node ended while starting\n{self.output()}")
-            return "started (" in self.output()
-
-        wait_until(started, seconds=40, what="the node has started")
-
-    def output(self) -> str:
-        return self.log.read_text(errors="replace") if self.log.exists() else ""
-
-    def children(self) -> list[psutil.Process]:
-        """The processes that run handlers: the nursery's children."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return [
-                child
-                for nursery in psutil.Process(self.pid).children()
-                for child in nursery.children()
-            ]
-        return []
-
-    def kill(self) -> None:
-        """SIGKILL of the parent alone; its children must not outlive it by themselves."""
-        self.process.kill()
-        self.process.wait(10)
-
-    def kill_all(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait(10)
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def freeze(self) -> None:
-        os.killpg(self.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        os.killpg(self.pid, signal.SIGCONT)
-
-    def stop(self, seconds: float = 40) -> int:
-        """SIGTERM, and how it ended."""
-        if self.is_running:
-            self.signal(signal.SIGTERM)
-        return self.process.wait(seconds)
-
-
 class Site:
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         self.folder = folder
@@ -117,9 +54,11 @@ class Site:
         self.environment = {**QUICK, **(environment or {})}
         self.nodes: list[Node] = []
         self.kills = 0
+        self.excuses: dict[str, str] = {}
+        auditor.enter(self)
 
     def start(self, *options: str, wait: bool = True, **environment: str) -> Node:
-        """A node; `--no-dispatch` unless the test asks for a dispatcher by `dispatch`."""
+        """A node with these options; `environment` is for this one alone."""
         options = options or ("--no-dispatch",)
         node = Node(
             [sys.executable, "-m", "django", "runscheduler", *options],
@@ -153,10 +92,63 @@ class Site:
         }
 
     def close(self) -> None:
+        auditor.leave(self)
         for node in self.nodes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(node.pid, signal.SIGKILL)
             node.process.wait(10)
+
+    # What the auditor asks for.
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.ledger
+
+    @property
+    def redis_address(self) -> str | None:
+        return self.environment.get("SYNC_SCHEDULER_REDIS_URL")
+
+    @property
+    def database_ports(self) -> set[int]:
+        """Where nodes reach the database: directly, or through a proxy."""
+        url = self._environment({}).get("TEST_DATABASE_URL", "")
+        return {port for port in (urlsplit(url).port,) if port is not None}
+
+    def survivors(self) -> list[Survivor]:
+        return [node.survivor() for node in self.nodes if node.is_running]
+
+    def log_files(self) -> list[Path]:
+        return [node.log for node in self.nodes]
+
+    @contextmanager
+    def looking(self) -> Generator[None, None, None]:
+        if not connection.in_atomic_block:
+            connection.close()  # a server that was away has broken it
+        yield
+
+    # Failpoints, leadership.
+
+    def armed(self, points: str) -> dict[str, str]:
+        """The environment of a node with these failpoints (see `sync_scheduler.failpoints`)."""
+        return arming.armed(self.folder, points)
+
+    def fired(self, name: str) -> list[int]:
+        """The ids of the processes that a failpoint has hit, in order."""
+        return arming.fired(self.folder, name)
+
+    def epoch(self) -> int:
+        return Leader.objects.values_list("epoch", flat=True).first() or 0
+
+    def leader(self) -> Node | None:
+        """The node that leads by the database's word, if it is one of ours and alive."""
+        row = Leader.objects.filter(expires_at__gt=database_now()).first()
+        pid = int(row.holder.split(":")[1]) if row is not None and row.holder else None
+        return next((node for node in self.nodes if node.pid == pid and node.is_running), None)
+
+    def await_leader(self, but: Node | None = None, seconds: float = 40) -> Node:
+        self.wait(lambda: self.leader() not in (None, but), "somebody leads", seconds)
+        found = self.leader()
+        return found if found is not None else self.await_leader(but, seconds)
 
     # What really happened.
 

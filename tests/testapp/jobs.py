@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import datetime as dt
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 
-from sync_scheduler import Cancel, JobContext, Retry, fixed, job
+from sync_scheduler import Cancel, JobContext, Retry, exponential, fixed, job
 from tests.testapp.models import Counter, Effect
 
 
@@ -26,6 +27,8 @@ def note(text: str) -> None:
     """Append a line to the file that LEDGER_FILE names."""
     path = os.environ.get("LEDGER_FILE")
     if path:
+        if text.startswith("start "):
+            text = f"{text} {os.getpid()} {time.time():.3f}"
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(fd, f"{text}\n".encode())
@@ -307,7 +310,7 @@ async def _anoted(name: str, value: int) -> int:
 
 @job(name="tests.rate", rate_limit="5/s")
 def rate(ctx: JobContext) -> None:
-    note(f"start rate {ctx.id} {ctx.attempt} {time.time():.3f}")
+    note(f"start rate {ctx.id} {ctx.attempt}")
 
 
 @job(name="tests.per_tenant", concurrency=1, concurrency_key="tenant")
@@ -320,3 +323,45 @@ def per_tenant(ctx: JobContext, tenant: str, path: str) -> None:
 @job(name="tests.noted")
 def noted(ctx: JobContext, name: str = "") -> None:
     note(f"start noted-{name} {ctx.id} {ctx.attempt}")
+
+
+def _tenant_of(stored: dict[str, Any]) -> str:
+    raise LookupError("no such tenant")
+
+
+@job(name="tests.picky", concurrency=1, concurrency_key=_tenant_of)
+def picky() -> None:
+    """Cannot even be dispatched: the function that finds its key raises."""
+
+
+@job(name="tests.alone", max_attempts=3, backoff=fixed(0.1))
+def alone(ctx: JobContext, path: str, seconds: float = 0.2) -> None:
+    """Says when another one holds the same file; the kernel lets go of it when a process dies."""
+    name = Path(path).name
+    with Path(path).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(f"overlap {name} {ctx.id} {ctx.attempt}")
+        note(f"start alone-{name} {ctx.id} {ctx.attempt}")
+        time.sleep(seconds)
+        if int(str(ctx.id)[-1], 16) % 4 == 0:
+            raise RuntimeError("one in four fails")
+
+
+@job(
+    name="tests.fail_again",
+    max_attempts=4,
+    backoff=exponential(base=0.2, factor=2, maximum=0.5, jitter=True),
+)
+def fail_again(ctx: JobContext) -> None:
+    note(f"start fail_again {ctx.id} {ctx.attempt}")
+    raise ValueError("as always")
+
+
+@job(name="tests.slot_effect", atomic=True)
+def slot_effect(ctx: JobContext, name: str) -> None:
+    """One effect per slot; the ledger's label says which, for when the Run is long pruned."""
+    at = "none" if ctx.slot is None else ctx.slot.strftime("%Y%m%dT%H%M%S")
+    note(f"start {name}@{at} {ctx.id} {ctx.attempt}")
+    Effect.objects.create(name=f"{name}@{at}", run=ctx.id, attempt=ctx.attempt)

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,9 @@ from typing import Any, Self
 
 import psycopg
 
+from tests.faults import arming, auditor
+from tests.faults.database import looking_at
+from tests.faults.resources import Survivor
 from tests.services.postgres_server import fresh_database
 from tests.services.server import Server, wait_until
 
@@ -68,11 +72,13 @@ class Cluster:
     arguments: Sequence[str] = ("--no-work",)
     url: str = ""
     members: list[Member] = field(default_factory=list)
+    excuses: dict[str, str] = field(default_factory=dict)
     _started: int = 0
 
     def __enter__(self) -> Self:
         self.url = fresh_database(self.postgres)
         self.manage("migrate", "--verbosity", "0")
+        auditor.enter(self)
         return self
 
     def __exit__(
@@ -81,8 +87,51 @@ class Cluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for member in self.members:
-            member.kill()
+        auditor.leave(self)
+        try:
+            if error is None:
+                auditor.examine(self)
+            else:
+                auditor.keep(self, error)
+        finally:
+            for member in self.members:
+                member.kill()
+
+    # ------------------------------------------------------------------ what the auditor asks for
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.folder / "ledger"
+
+    @property
+    def redis_address(self) -> str | None:
+        return None if self.redis is None else self.redis.url
+
+    @property
+    def database_ports(self) -> set[int]:
+        return {self.postgres.port}
+
+    def survivors(self) -> list[Survivor]:
+        works = "--no-work" not in self.arguments
+        return [
+            Survivor(pid=m.pid, works=works, dispatches=True) for m in self.members if m.is_running
+        ]
+
+    def log_files(self) -> list[Path]:
+        return [member.log for member in self.members]
+
+    def looking(self) -> AbstractContextManager[None]:
+        return looking_at(self.url)
+
+    # ------------------------------------------------------------------ running things
+
+    def armed(self, points: str) -> dict[str, str]:
+        """The environment of a member with these failpoints (see `sync_scheduler.failpoints`)."""
+        return arming.armed(self.folder, points)
+
+    def fired(self, name: str) -> list[int]:
+        """The ids of the processes that a failpoint has hit, in order."""
+        return arming.fired(self.folder, name)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -91,6 +140,7 @@ class Cluster:
             "TEST_DATABASE": "postgres",
             "TEST_DATABASE_URL": self.url,
             "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "LEDGER_FILE": str(self.ledger_path),
             "PYTHONPATH": str(ROOT),
         }
         if self.redis is not None:
@@ -113,11 +163,14 @@ class Cluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def start(self, *extra: str, **settings: Any) -> Member:
-        """Start one more process; `settings` are for this one alone."""
+    def start(
+        self, *extra: str, environment: Mapping[str, str] | None = None, **settings: Any
+    ) -> Member:
+        """Start one more process; `environment` and `settings` are for this one alone."""
         self._started += 1
         log = self.folder / f"member-{self._started}.log"
         mine = {f"SYNC_SCHEDULER_{name}": str(value) for name, value in settings.items()}
+        mine |= environment or {}
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "django", "runscheduler", *self.arguments, *extra],
