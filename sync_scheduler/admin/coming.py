@@ -12,9 +12,15 @@ from django.db.models import Q
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.models import Schedule
 from sync_scheduler.timing import slots
+from sync_scheduler.timing.rules import Recurrence
 
 _MOST_SCHEDULES = 500
-_MOST_SLOTS = 1_000
+_NAMED = 5
+# What a rule is made of, and whose it is.
+_RULE = (
+    *("name", "kind", "expression", "timezone", "anchor_at", "start_at", "end_at"),
+    *("paused_at", "paused_until"),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,42 +66,54 @@ class Cell:
 
 
 def load(now: dt.datetime, cells: int, step: dt.timedelta) -> list[Cell]:
-    """How many slots fall into each stretch from the last full one on."""
+    """How many slots fall into each stretch from the last full one on.
+
+    Thousands of schedules share a few hundred rules; the slots of each rule are computed once.
+    """
     start = _floor(now, step)
     counts = [0] * cells
     names: list[list[tuple[int, str]]] = [[] for _ in range(cells)]
-    for schedule in Schedule.objects.filter(enabled=True, next_run_at__isnull=False).iterator():
-        for index, number in _of(schedule, start, now, cells, step):
-            counts[index] += number
-            names[index].append((number, schedule.name))
+    for (rule, after), sharing in _by_rule(now).items():
+        shown = heapq.nlargest(_NAMED, sharing)
+        for index, number in _of(rule, start, after, cells, step):
+            counts[index] += number * len(sharing)
+            names[index] += [(number, name) for name in shown]
     return [
         Cell(
             start=start + i * step,
             count=counts[i],
-            names=tuple((name, number) for number, name in heapq.nlargest(5, names[i])),
+            names=tuple((name, number) for number, name in heapq.nlargest(_NAMED, names[i])),
         )
         for i in range(cells)
     ]
 
 
+def _by_rule(now: dt.datetime) -> dict[tuple[Recurrence, dt.datetime], list[str]]:
+    """Names of schedules by their rule and by when it takes effect; broken rules are left out."""
+    found: dict[tuple[Recurrence, dt.datetime], list[str]] = {}
+    planned = Schedule.objects.filter(enabled=True, next_run_at__isnull=False)
+    for schedule in planned.only(*_RULE).iterator():
+        after = now
+        if schedule.paused_at is not None:
+            if schedule.paused_until is None:
+                continue
+            after = max(after, schedule.paused_until)
+        try:
+            found.setdefault((schedule.recurrence, after), []).append(schedule.name)
+        except InvalidRule:
+            continue
+    return found
+
+
 def _of(
-    schedule: Schedule, start: dt.datetime, now: dt.datetime, cells: int, step: dt.timedelta
+    rule: Recurrence, start: dt.datetime, after: dt.datetime, cells: int, step: dt.timedelta
 ) -> Iterable[tuple[int, int]]:
-    """(index, how many) for the stretches in which the schedule has slots."""
+    """(index, how many) for the stretches in which the rule has slots."""
     end = start + cells * step
-    after = now
-    if schedule.paused_at is not None:
-        if schedule.paused_until is None:
-            return
-        after = max(after, schedule.paused_until)
     if after >= end:
         return
-    try:
-        rule = schedule.recurrence
-        few = slots.upcoming(rule, after, end, _MOST_SLOTS)
-    except InvalidRule:
-        return
-    if len(few) < _MOST_SLOTS:
+    few = slots.upcoming(rule, after, end, cells)
+    if len(few) < cells:
         by_cell: dict[int, int] = {}
         for slot in few:
             index = min(int((slot - start) / step), cells - 1)
