@@ -20,7 +20,7 @@ UNAVAILABLE := 77
 # Databases that this machine could not provide, for the last line of `make test`.
 NOT_TESTED := $(VENV)/.not-tested
 
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean bench
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean bench bench-peers
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ screenshots: $(DEV_MADE) ## Pictures of every screen of the admin, into .screens
 bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine
 	@$(PY) -m benchmarks.worker
 	@$(PY) -m benchmarks.dispatch
+
+bench-peers: $(DEV_MADE) ## Ours beside other job queues, each installed into .bench; takes half an hour
+	@$(PY) -m benchmarks.peers
 
 clean: ## Remove what the tools left behind (.venv stays)
 	@rm -rf build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

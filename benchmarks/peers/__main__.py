@@ -1,0 +1,223 @@
+"""Measure ours and every peer, and put the figures side by side.
+
+    python -m benchmarks.peers [--peers name,name] [--repeat N] [--jobs N] [--json FILE]
+
+Starts its own PostgreSQL (every commit is flushed) and Redis (AOF every second). Each peer lives in
+a virtual environment of its own under `.bench`, made when it is first needed; remove that folder to
+get the newest releases. Ours is measured before and after the others in each round. Exits with 1
+if ours is not fast enough beside them. Wants a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from benchmarks.peers import machine, stamps
+from benchmarks.peers.catalogue import OURS, Peer, chosen
+from benchmarks.peers.comparison import Figures, median, missed, ranked, summary, table
+from benchmarks.peers.environment import CACHE, CHECKOUT, NotInstalled, python_of
+from benchmarks.peers.project import DATABASE_URL, REDIS_URL
+from tests.services import postgres_server, redis_server
+from tests.services.server import Server
+
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+SECONDS = 180.0
+
+
+class NotMeasured(Exception):
+    """The measurement of a peer failed; the message is the last line that it said."""
+
+
+@dataclass(kw_only=True)
+class Session:
+    """The servers of this run, and what was found out so far."""
+
+    postgres: Server
+    cache: Server
+    folder: Path
+    options: argparse.Namespace
+    measured: dict[str, list[Figures]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    pythons: dict[str, str] = field(default_factory=dict)
+    raw: list[dict[str, Any]] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def add(self, peer: Peer) -> None:
+        """Measure a peer once; what cannot be measured is kept with the reason."""
+        try:
+            found = self._measure(peer, python_of(peer))
+        except (NotInstalled, NotMeasured) as error:
+            self.absent[peer.name] = str(error)
+            print(f"  {peer.name:<24} NOT MEASURED: {error}", flush=True)
+            return
+        waits = found["waits_ms"]
+        figures = Figures(
+            name=peer.name,
+            title=peer.title,
+            keeps=peer.keeps,
+            is_ours=peer.is_ours,
+            throughput=found["throughput"],
+            submit=found["submit"],
+            p50=ranked(waits, 50),
+            p99=ranked(waits, 99),
+            jobs=found["jobs"],
+            waits=len(waits),
+        )
+        self.measured.setdefault(peer.name, []).append(figures)
+        self.versions |= found["versions"]
+        self.pythons[peer.name] = found["python"]
+        self.raw.append({"peer": peer.name, **found})
+        print(
+            f"  {peer.name:<24} {figures.throughput:>9,.0f} jobs/s  "
+            f"{figures.submit:>7,.0f} submits/s  p50 {figures.p50 or 0:>7,.1f} ms",
+            flush=True,
+        )
+
+    def _measure(self, peer: Peer, python: Path) -> dict[str, Any]:
+        with redis.Redis.from_url(self.cache.url) as client:
+            client.flushall()
+        out, log = self.folder / "figures.json", CACHE / f"{peer.name}.log"
+        out.unlink(missing_ok=True)
+        command = [
+            *shlex.split(self.options.alone),
+            *(str(python), "-m", "benchmarks.peers.driver", peer.project),
+            *("--out", str(out), "--log", str(log)),
+            *("--packages", ",".join(peer.distributions)),
+            *("--jobs", str(self.options.jobs or peer.jobs)),
+            *("--waits", str(min(self.options.waits, peer.waits)), "--pause", str(peer.pause)),
+        ]
+        with log.open("wb") as output:
+            done = subprocess.run(
+                command,
+                cwd=CHECKOUT,
+                env=self._environment(peer),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if not out.exists():
+            said = log.read_text(errors="replace").strip().splitlines()
+            raise NotMeasured(f"exit code {done.returncode}, {said[-1] if said else 'silent'}")
+        found: dict[str, Any] = json.loads(out.read_text())
+        return found
+
+    def _environment(self, peer: Peer) -> dict[str, str]:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("SYNC_SCHEDULER_")}
+        settings = CHECKOUT / "benchmarks" / "peers" / "projects" / peer.project / "settings.py"
+        module = f"benchmarks.peers.projects.{peer.project}.settings"
+        return {
+            **clean,
+            **({"DJANGO_SETTINGS_MODULE": module} if settings.exists() else {}),
+            "PYTHONPATH": str(CHECKOUT),
+            DATABASE_URL: postgres_server.fresh_database(self.postgres),
+            REDIS_URL: self.cache.url,
+            stamps.FILE: str(self.folder / "stamps"),
+            **peer.variables,
+        }
+
+
+@contextmanager
+def session(options: argparse.Namespace) -> Iterator[Session]:
+    with (
+        tempfile.TemporaryDirectory(prefix="ss-peers-") as folder,
+        postgres_server.start(settings=DURABLE) as postgres,
+        redis_server.start(appendonly=True, settings={"appendfsync": "everysec"}) as cache,
+    ):
+        yield Session(postgres=postgres, cache=cache, folder=Path(folder), options=options)
+
+
+def run(current: Session, peers: Sequence[Peer]) -> dict[str, Any]:
+    """All rounds; returns everything that is worth keeping."""
+    facts = machine.facts(current.postgres.url, current.cache.url)
+    floors = []
+    for number in range(current.options.repeat):
+        floors.append(machine.floor(current.postgres.url, current.cache.url))
+        print(f"Round {number + 1} of {current.options.repeat}; floor: {_said(floors[-1])}")
+        for peer in (OURS, *peers, *((OURS,) if peers else ())):
+            current.add(peer)
+    return {
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "machine": facts,
+        "floor": floors,
+        "versions": current.versions,
+        "pythons": current.pythons,
+        "not_measured": current.absent,
+        "measurements": current.raw,
+    }
+
+
+def _commit() -> str:
+    """Which state of this checkout was measured."""
+    asked = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip() or "unknown"
+
+
+def _said(floor: dict[str, float]) -> str:
+    return (
+        f"{floor['commits_per_second']:,.0f} bare commits/s, "
+        f"{floor['redis_round_trip_us']:,.0f} us to Redis and back"
+    )
+
+
+def conclude(current: Session) -> int:
+    """Print the table and what was missed; the exit code."""
+    if OURS.name not in current.measured:
+        print("Ours could not be measured.")
+        return 1
+    rows = {name: median(found) for name, found in current.measured.items()}
+    ours = rows.pop(OURS.name)
+    others = list(rows.values())
+    print("\n" + table(ours, others))
+    print("\nMeasured: " + summary(current.versions))
+    for name, why in current.absent.items():
+        print(f"{'Failed once' if name in current.measured else 'Not measured'}: {name}: {why}")
+    faults = missed(ours, others)
+    print("\n".join(f"MISSED: {fault}" for fault in faults) or "All targets met.")
+    return 1 if faults else 0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.peers")
+    parser.add_argument("--peers", default="", help="only these, comma-separated")
+    parser.add_argument("--repeat", type=int, default=1, help="rounds; medians are compared")
+    parser.add_argument("--jobs", type=int, default=0, help="instead of each peer's own number")
+    parser.add_argument("--waits", type=int, default=100, help="at most so many waits each")
+    parser.add_argument("--json", default=str(CACHE / "peers.json"), help="where to keep it all")
+    parser.add_argument(
+        "--alone", default="", help="a command to run each measurement under, such as a lock"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        peers = chosen(options.peers)
+    except ValueError as error:
+        parser.error(str(error))
+    CACHE.mkdir(exist_ok=True)
+    with session(options) as current:
+        found = run(current, peers)
+        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+        return conclude(current)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

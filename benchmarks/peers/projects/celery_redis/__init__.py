@@ -1,0 +1,1 @@
+"""Celery with broker and results in Redis."""

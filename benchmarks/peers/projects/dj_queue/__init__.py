@@ -1,0 +1,1 @@
+"""dj-queue, a backend of Django's Tasks framework."""

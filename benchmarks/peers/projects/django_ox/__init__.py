@@ -1,0 +1,1 @@
+"""django-ox, a backend of Django's Tasks framework."""

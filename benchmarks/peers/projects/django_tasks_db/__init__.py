@@ -1,0 +1,1 @@
+"""The database backend of Django's Tasks framework (django-tasks-db)."""

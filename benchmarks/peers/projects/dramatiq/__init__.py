@@ -1,0 +1,1 @@
+"""dramatiq on Redis; BENCH_RESULTS says whether it keeps results."""

@@ -1,0 +1,1 @@
+"""huey on Redis; BENCH_WORKERS says which kind of worker."""

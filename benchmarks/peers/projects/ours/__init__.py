@@ -1,0 +1,1 @@
+"""sync_scheduler itself, by the same rules as everyone else."""

@@ -1,0 +1,1 @@
+"""procrastinate, through its Django integration."""

@@ -1,0 +1,1 @@
+"""The parts of the benchmarks that can be wrong without a server."""
