@@ -87,13 +87,30 @@ class Session:
             flush=True,
         )
 
+    def floor(self) -> dict[str, float]:
+        """In a process of its own, so that it has the machine to itself like everyone else."""
+        command = [sys.executable, "-m", "benchmarks.peers.machine"]
+        done = subprocess.run(
+            [*self.prefix, *command, self.postgres.url, self.cache.url],
+            cwd=CHECKOUT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        found: dict[str, float] = json.loads(done.stdout)
+        return found
+
+    @property
+    def prefix(self) -> list[str]:
+        return shlex.split(self.options.alone)
+
     def _measure(self, peer: Peer, python: Path) -> dict[str, Any]:
         with redis.Redis.from_url(self.cache.url) as client:
             client.flushall()
         out, log = self.folder / "figures.json", CACHE / f"{peer.name}.log"
         out.unlink(missing_ok=True)
         command = [
-            *shlex.split(self.options.alone),
+            *self.prefix,
             *(str(python), "-m", "benchmarks.peers.driver", peer.project),
             *("--out", str(out), "--log", str(log)),
             *("--packages", ",".join(peer.distributions)),
@@ -145,7 +162,7 @@ def run(current: Session, peers: Sequence[Peer]) -> dict[str, Any]:
     facts = machine.facts(current.postgres.url, current.cache.url)
     floors = []
     for number in range(current.options.repeat):
-        floors.append(machine.floor(current.postgres.url, current.cache.url))
+        floors.append(current.floor())
         print(f"Round {number + 1} of {current.options.repeat}; floor: {_said(floors[-1])}")
         for peer in (OURS, *peers, *((OURS,) if peers else ())):
             current.add(peer)

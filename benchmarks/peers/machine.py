@@ -1,9 +1,14 @@
-"""What the figures were measured on, and the floor beneath them."""
+"""What the figures were measured on, and the floor beneath them.
+
+python -m benchmarks.peers.machine DATABASE_URL REDIS_URL    prints the floor, as JSON
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -54,3 +59,7 @@ def floor(database: str, cache: str) -> dict[str, float]:
         "commits_per_second": commits,
         "redis_round_trip_us": (time.perf_counter() - begin) / ROUNDS * 1_000_000,
     }
+
+
+if __name__ == "__main__":
+    print(json.dumps(floor(*sys.argv[1:])))
