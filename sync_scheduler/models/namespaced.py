@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Self, TypeVar
 
 from django.db import models
 
@@ -37,3 +38,14 @@ class Namespaced(models.Model):
 
     class Meta:
         abstract = True
+
+    def refresh_from_db(
+        self,
+        using: str | None = None,
+        fields: Iterable[str] | None = None,
+        from_queryset: models.QuerySet[Self] | None = None,
+    ) -> None:
+        """From the database that holds the rows; Django would ask the router."""
+        super().refresh_from_db(
+            using=using or conf.get().DATABASE, fields=fields, from_queryset=from_queryset
+        )

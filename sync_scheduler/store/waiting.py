@@ -12,13 +12,14 @@ import datetime as dt
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
-from sync_scheduler.store.locking import alias, connection, locked
+from sync_scheduler.store.locking import alias, connection, locked, repeat_on_deadlock
 
 _FACTS = ("id", "queue", "priority", "run_at")
 _SWEEP_LIMIT = 1000
@@ -46,6 +47,10 @@ def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
     The running row is locked while we write: either its completion comes first and we find
     nothing to wait for, or it comes after us and finds the waiting Run.
     """
+    return repeat_on_deadlock(partial(_park, ids))
+
+
+def _park(ids: Sequence[uuid.UUID]) -> int:
     parked = 0
     with transaction.atomic(using=alias()):
         rows = Run.objects.filter(id__in=list(ids), guard__isnull=False).values_list("id", "guard")
@@ -96,9 +101,13 @@ def release_free() -> list[ReadyRow]:
     )
     released: list[ReadyRow] = []
     for name in list(names):
-        with transaction.atomic(using=alias()):
-            released += _release(str(name), 1)
+        released += repeat_on_deadlock(partial(_release_one, str(name)))
     return released
+
+
+def _release_one(name: str) -> list[ReadyRow]:
+    with transaction.atomic(using=alias()):
+        return _release(name, 1)
 
 
 def _release(name: str, count: int) -> list[ReadyRow]:
