@@ -175,6 +175,13 @@ def test_nodes_of_different_versions_are_noticed() -> None:
     assert "version" in message_of("nodes")
 
 
+def test_nodes_with_different_editions_of_the_time_zones_are_noticed() -> None:
+    # L10
+    a_node("older", tzdata="2020a", jobs=JOBS)
+    a_node("newer", tzdata="2026b", jobs=JOBS)
+    assert "tzdata" in message_of("nodes")
+
+
 def test_runs_in_a_queue_that_nobody_serves_are_an_error() -> None:
     # B15
     a_node("n1", queues=["default"], jobs=JOBS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection
+from django.db.migrations import operations
+from django.db.migrations.loader import MigrationLoader
 
 from sync_scheduler import clock
 from sync_scheduler.models import Run
@@ -48,3 +50,25 @@ def test_every_named_index_exists() -> None:
     with connection.cursor() as cursor:
         found = connection.introspection.get_constraints(cursor, Run._meta.db_table)
     assert {index.name for index in Run._meta.indexes} <= set(found)
+
+
+def test_a_later_migration_only_adds() -> None:
+    # H-3: the code of the release before goes on working while the new one is rolled out
+    loader = MigrationLoader(None)
+    additions = (
+        operations.AddConstraint,
+        operations.AddField,
+        operations.AddIndex,
+        operations.AlterModelManagers,
+        operations.AlterModelOptions,
+        operations.CreateModel,
+    )
+    taken_away = [
+        f"{name}: {operation.describe()}"
+        for (app, name), migration in loader.disk_migrations.items()
+        if app == "sync_scheduler" and name != "0001_initial"
+        for operation in migration.operations
+        if not isinstance(operation, additions)
+    ]
+    assert ("sync_scheduler", "0001_initial") in loader.disk_migrations
+    assert not taken_away
