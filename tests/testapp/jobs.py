@@ -365,3 +365,17 @@ def slot_effect(ctx: JobContext, name: str) -> None:
     at = "none" if ctx.slot is None else ctx.slot.strftime("%Y%m%dT%H%M%S")
     note(f"start {name}@{at} {ctx.id} {ctx.attempt}")
     Effect.objects.create(name=f"{name}@{at}", run=ctx.id, attempt=ctx.attempt)
+
+
+@job(name="tests.atomic_hang_up", atomic=True)
+def atomic_hang_up(ctx: JobContext, name: str) -> None:
+    """Closes the connection under its own transaction."""
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    connection.close()
+
+
+@job(name="tests.atomic_durable", atomic=True)
+def atomic_durable(ctx: JobContext, name: str) -> None:
+    """Wants a commit of its own inside the Run's transaction."""
+    with transaction.atomic(durable=True):
+        Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)

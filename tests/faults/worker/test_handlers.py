@@ -130,6 +130,20 @@ def test_an_atomic_handler_that_swallows_a_database_error_has_failed(working: Si
     assert not Effect.objects.exists()
 
 
+@pytest.mark.parametrize("kind", ["atomic_hang_up", "atomic_durable"])
+def test_an_atomic_handler_that_breaks_out_of_its_transaction_has_failed(
+    working: Site, kind: str
+) -> None:
+    # B16; W8
+    run = done(working, getattr(jobs, kind).submit(name="undone"))
+    assert run.status == "failed"
+    assert not Effect.objects.exists()
+    # Whoever comes next in that process has a connection that works.
+    after = done(working, jobs.atomic_hang_up.submit(name="undone"))
+    assert after.status == "failed"
+    assert done(working, jobs.mark.submit(name="kept")).status == "completed"
+
+
 def test_steps_of_an_atomic_handler_vanish_with_it(working: Site) -> None:
     # B4, B16
     run = done(working, jobs.atomic_steps.submit(name="once"))

@@ -1,0 +1,74 @@
+"""Runs that are cancelled at every moment of their lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from sync_scheduler.models import Run
+from tests.faults import figures
+from tests.faults.harness import Site, audit
+from tests.faults.seed import chance
+from tests.services import Server
+from tests.testapp import jobs
+from tests.testapp.models import Counter
+
+
+def test_a_cancel_at_any_moment_is_decided_once(site: Site) -> None:
+    # B2, B8, B12; W18, faults A19
+    draw = chance("A19")
+    site.start("--no-dispatch", "--processes=1")
+    Counter.objects.create(name="all")
+    answers: dict[Run, bool] = {}
+    atomic: list[Run] = []
+    for number in range(60):
+        run = (
+            jobs.atomic_count.submit(name="all")
+            if number % 2
+            else jobs.wait.submit(seconds=draw.choice([0.0, 0.05]))
+        )
+        if number % 2:
+            atomic.append(run)
+        # From "not yet claimed" through "running" and "just completing" to "long over".
+        time.sleep(draw.choice([0.0, 0.01, 0.03, 0.06, 0.15]))
+        answers[run] = run.cancel(reason="not needed")
+    site.wait_ended(answers)
+
+    for run, answer in answers.items():
+        run.refresh_from_db()
+        assert run.status == ("cancelled" if answer else "completed"), run.error
+        ends = [e.kind for e in run.events() if e.kind in {"completed", "cancelled", "failed"}]
+        assert ends == [run.status]
+        assert run.attempts.count() <= 1
+    assert set(answers.values()) == {True, False}, "every cancel came too early or too late"
+    audit(site, atomic=atomic)
+    completed = sum(1 for run in atomic if not answers[run])
+    assert Counter.objects.get().value == completed
+    figures.add("A19", runs=len(answers), effects=completed, lost=0, duplicated=0)
+
+
+def test_what_is_cancelled_while_it_waits_never_starts(site: Site) -> None:
+    # B8; faults A19
+    runs = [jobs.noted.submit() for _ in range(10)]
+    assert [run.cancel() for run in runs] == [True] * 10
+    assert [run.cancel() for run in runs] == [False] * 10
+    node = site.start("--no-dispatch", "--drain", wait=False)
+    assert node.process.wait(60) == 0, site.report()
+    assert site.lines() == []
+    assert {run.status for run in Run.objects.all()} == {"cancelled"}
+
+
+def test_a_running_handler_notices_its_cancellation_while_redis_is_down(
+    site: Site, use_redis: Callable[[Site, str], None], own_redis: Server
+) -> None:
+    # B8, B11; W18, faults A19
+    use_redis(site, own_redis.url)
+    site.start("--no-dispatch", "--processes=1")
+    run = jobs.wait.submit()
+    site.wait_line("start wait")
+    own_redis.kill()
+    assert run.cancel()
+    site.wait_line("cancelled wait", str(run.id), seconds=5)
+    run.refresh_from_db()
+    assert run.status == "cancelled"
+    assert [a.outcome for a in run.attempts.all()] == ["cancelled"]
