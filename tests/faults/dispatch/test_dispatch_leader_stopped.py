@@ -50,7 +50,7 @@ def test_a_frozen_leader_dispatches_nothing_when_it_wakes(
 
 def test_what_was_changed_while_the_leader_was_frozen_is_respected(
     postgres_server: Server, own_redis: Server, tmp_path: Path
-) -> None:  # A10, L14
+) -> None:  # A10, L14; faults A15
     with Cluster(
         postgres=postgres_server, redis=own_redis, folder=tmp_path, settings=QUICK
     ) as cluster:

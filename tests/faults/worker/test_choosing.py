@@ -62,7 +62,7 @@ def test_a_full_queue_does_not_starve_the_others(redis_site: Site) -> None:
 def test_a_running_handler_notices_its_cancellation_through_redis(
     redis_site: Site, kind: str
 ) -> None:
-    # B8
+    # B8; W18, faults A19
     redis_site.start(SYNC_SCHEDULER_POLL_INTERVAL="30")
     run = getattr(jobs, kind).submit()
     redis_site.wait_line("start", str(run.id))

@@ -14,7 +14,7 @@ from tests.testapp import jobs
 def test_a_run_that_kills_its_process_is_dead_after_three_crashes_and_harms_nobody(
     site: Site, how: str
 ) -> None:
-    # B9, B15
+    # B9, B15; W13, W14, faults A17
     site.start("--no-dispatch", "--processes=1", "--threads=4")
     neighbours = [jobs.wait.submit(seconds=0.5) for _ in range(3)]
     culprit = jobs.crash.submit(how=how)
@@ -30,7 +30,7 @@ def test_a_run_that_kills_its_process_is_dead_after_three_crashes_and_harms_nobo
 
 
 def test_a_run_that_eats_memory_is_dead_after_three_crashes(site: Site) -> None:
-    # B15
+    # B15; W13, faults A17
     site.start("--no-dispatch", "--processes=1", "--threads=2", SYNC_SCHEDULER_MAX_MEMORY_MB="250")
     hungry = jobs.eat_memory.submit()
     site.wait_line("start eat_memory")
@@ -43,7 +43,7 @@ def test_a_run_that_eats_memory_is_dead_after_three_crashes(site: Site) -> None:
 
 
 def test_a_handler_that_holds_the_interpreter_for_three_leases_keeps_its_run(site: Site) -> None:
-    # B9
+    # B9; W9
     site.start("--no-dispatch", "--processes=1")
     # A second node with a dispatcher sweeps what looks lost, all the time.
     site.start("--no-work")
@@ -56,7 +56,7 @@ def test_a_handler_that_holds_the_interpreter_for_three_leases_keeps_its_run(sit
 
 
 def test_a_handler_that_holds_the_interpreter_beyond_its_timeout_is_killed(site: Site) -> None:
-    # B15
+    # B15; W9, faults A17
     site.start("--no-dispatch", "--processes=1", "--threads=4")
     stuck = jobs.hold_gil_too_long.submit()
     site.wait_line("start hold_gil_too_long")

@@ -91,7 +91,7 @@ def test_progress_is_shown_and_kept_in_the_trail(working: Site) -> None:
     ],
 )
 def test_whatever_a_handler_raises_is_an_outcome(working: Site, what: str) -> None:
-    # B1
+    # B1; W17
     run = done(working, jobs.odd.submit(what=what))
     assert (run.status, run.result) == ("completed", "again")
     assert Attempt.objects.filter(run=run, outcome="retried").count() == 1
@@ -102,7 +102,7 @@ def test_whatever_a_handler_raises_is_an_outcome(working: Site, what: str) -> No
 def test_a_result_that_cannot_be_kept_does_not_undo_the_completion(
     working: Site, what: str
 ) -> None:
-    # B1
+    # B1; W17
     run = done(working, jobs.odd_result.submit(what=what))
     assert (run.status, run.result) == ("completed", None)
     assert run.reason.startswith("Result not kept: ")
@@ -116,7 +116,7 @@ def test_an_atomic_handler_that_fails_leaves_nothing(working: Site) -> None:
 
 
 def test_an_atomic_handler_that_rolls_back_quietly_has_failed(working: Site) -> None:
-    # B16
+    # B16; W7
     run = done(working, jobs.atomic_roll_back.submit(name="undone"))
     assert run.status == "failed"
     assert "rolled its transaction back" in run.error
@@ -124,7 +124,7 @@ def test_an_atomic_handler_that_rolls_back_quietly_has_failed(working: Site) -> 
 
 
 def test_an_atomic_handler_that_swallows_a_database_error_has_failed(working: Site) -> None:
-    # B16
+    # B16; W8
     run = done(working, jobs.atomic_swallow.submit(name="undone"))
     assert run.status == "failed"
     assert not Effect.objects.exists()
@@ -168,14 +168,14 @@ def test_an_async_handler_uses_the_database(working: Site) -> None:
 
 
 def test_a_loop_without_end_is_stopped_by_its_timeout(working: Site) -> None:
-    # B15
+    # B15; faults A17
     run = done(working, jobs.loop.submit())
     assert (run.status, run.reason) == ("timed_out", "timed_out")
     assert working.nodes[0].is_running
 
 
 def test_a_handler_that_no_exception_can_reach_is_killed(working: Site) -> None:
-    # B15
+    # B15; faults A17
     before = {child.pid for child in working.nodes[0].children()}
     run = done(working, jobs.sleep_hard.submit())
     assert run.status == "timed_out"
@@ -200,7 +200,7 @@ def test_an_async_handler_is_stopped_by_its_timeout(working: Site) -> None:
 
 @pytest.mark.parametrize("kind", ["wait", "wait_async"])
 def test_a_running_handler_notices_its_cancellation_without_redis(working: Site, kind: str) -> None:
-    # B8
+    # B8; W18, faults A19
     run = getattr(jobs, kind).submit()
     working.wait_line("start", str(run.id))
     assert run.cancel(reason="not needed")
@@ -273,7 +273,7 @@ def test_a_rate_limit_spaces_the_starts(working: Site) -> None:
 
 
 def test_runs_that_submit_runs_end_at_the_limit(working: Site) -> None:
-    # B15
+    # B15; W15, faults A18
     jobs.chain.submit()
     working.wait(lambda: Run.objects.filter(status="failed").exists(), "the chain was cut")
     assert Run.objects.filter(status="completed").count() == 5
@@ -281,7 +281,7 @@ def test_runs_that_submit_runs_end_at_the_limit(working: Site) -> None:
 
 
 def test_a_job_that_this_node_does_not_know_is_left_for_others(working: Site) -> None:
-    # B1
+    # B1; W16
     stranger = Run.objects.create(
         job="elsewhere.sync", run_at=clock.now(), submitted_at=clock.now(), priority=100
     )
@@ -292,6 +292,6 @@ def test_a_job_that_this_node_does_not_know_is_left_for_others(working: Site) ->
 
 
 def test_a_renamed_job_answers_to_its_former_name(working: Site) -> None:
-    # B1
+    # B1; W16
     run = Run.objects.create(job="tests.former", run_at=clock.now(), submitted_at=clock.now())
     assert done(working, run).result == "by its new name"

@@ -69,7 +69,7 @@ def test_a_redis_that_is_wiped_again_and_again_loses_and_repeats_nothing(
 
 
 def test_stale_and_foreign_ids_in_redis_start_nothing(redis_site: Site) -> None:
-    # C4
+    # C4; W23
     node = redis_site.start("--no-dispatch", "--processes=1")
     run = jobs.noted.submit()
     redis_site.wait_ended([run])
@@ -167,7 +167,7 @@ def test_a_redis_cluster_carries_everything(site: Site, use_redis: UseRedis) -> 
 def test_postgresql_may_be_restarted_while_nodes_work(
     postgres_site: Site, own_postgres: Server
 ) -> None:
-    # B11
+    # B11; W21, faults A9b
     site = postgres_site
     node = site.start("--processes=2", "--threads=2")
     Counter.objects.create(name="all")
@@ -197,7 +197,7 @@ def test_postgresql_may_be_restarted_while_nodes_work(
 def test_a_node_waits_out_a_postgresql_that_is_away_for_longer_than_a_lease(
     postgres_site: Site, own_postgres: Server, tmp_path: Path
 ) -> None:
-    # B11
+    # B11; W12, faults A9b
     site = postgres_site
     gate = tmp_path / "open"
     node = site.start("--processes=1")
@@ -218,7 +218,7 @@ def test_a_node_waits_out_a_postgresql_that_is_away_for_longer_than_a_lease(
 def test_a_database_that_is_read_only_for_a_while_is_waited_for(
     postgres_site: Site, own_postgres: Server, tmp_path: Path
 ) -> None:
-    # B11
+    # B11; W22, faults A9c
     site = postgres_site
     gate = tmp_path / "open"
     node = site.start("--processes=1")
@@ -255,7 +255,7 @@ def _reconnect() -> None:
 def test_everything_works_through_pgbouncer_in_transaction_mode(
     postgres_site: Site, own_postgres: Server
 ) -> None:
-    # B11
+    # B11; W24
     site = postgres_site
     with provide("pgbouncer", lambda: pgbouncer.start(own_postgres, pool_size=3)) as pooler:
         url = site.environment["TEST_DATABASE_URL"]

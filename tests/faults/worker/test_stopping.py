@@ -16,7 +16,7 @@ from tests.testapp import jobs
 def test_sigterm_lets_running_handlers_finish_and_gives_back_the_rest(
     site: Site, tmp_path: Path
 ) -> None:
-    # B9
+    # B9; W19, faults A20
     gate = tmp_path / "open"
     node = site.start("--no-dispatch", "--processes=1", "--threads=2")
     running = [jobs.until_file.submit(path=str(gate)) for _ in range(2)]
@@ -31,7 +31,7 @@ def test_sigterm_lets_running_handlers_finish_and_gives_back_the_rest(
 
 
 def test_what_does_not_finish_in_time_is_given_back_without_charge(site: Site) -> None:
-    # B9
+    # B9; W19, faults A20
     node = site.start("--no-dispatch", "--processes=1", SYNC_SCHEDULER_SHUTDOWN_GRACE="0.5")
     run = jobs.wait.submit(seconds=60)
     site.wait_line("start wait")
@@ -43,7 +43,7 @@ def test_what_does_not_finish_in_time_is_given_back_without_charge(site: Site) -
 
 
 def test_a_second_signal_ends_it_at_once(site: Site) -> None:
-    # B9
+    # B9; W19, faults A20
     node = site.start("--no-dispatch", "--processes=1", SYNC_SCHEDULER_SHUTDOWN_GRACE="600")
     run = jobs.wait.submit(seconds=600)
     site.wait_line("start wait")
@@ -80,7 +80,7 @@ def test_what_was_given_back_is_taken_up_by_another_node(site: Site) -> None:
 def test_an_idle_node_stops_while_redis_is_down(
     site: Site, use_redis: Callable[[Site, str], None], own_redis: Server
 ) -> None:
-    # B11
+    # B11; W19, faults A20
     use_redis(site, own_redis.url)
     node = site.start("--no-dispatch", "--processes=1")
     own_redis.kill()

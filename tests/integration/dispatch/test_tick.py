@@ -100,7 +100,7 @@ def test_a_schedule_made_anew_under_the_same_name_does_not_repeat_a_slot() -> No
     assert schedule.next_run_at == at(1)
 
 
-def test_pruning_the_run_does_not_forget_the_slot() -> None:  # A7, B10
+def test_pruning_the_run_does_not_forget_the_slot() -> None:  # A7, B10; H-2
     schedule = make("pruned", at(0))
     term = lead()
     tick(term, at(0.1))

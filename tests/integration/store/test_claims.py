@@ -134,7 +134,7 @@ def in_threads(count: int, work: Any) -> list[Any]:
 
 
 def test_of_many_who_claim_the_same_each_run_goes_to_one() -> None:
-    # B9
+    # B9; W2
     ids = [make().id for _ in range(60)]
 
     def work(number: int) -> list[uuid.UUID]:

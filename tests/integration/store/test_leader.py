@@ -106,7 +106,7 @@ def test_resigning_frees_the_lead_at_once() -> None:  # A10
     assert Term.objects.get(epoch=1).reason == "resigned"
 
 
-def test_nobody_resigns_for_another() -> None:  # A2
+def test_nobody_resigns_for_another() -> None:  # A2; L20
     mint("one")
 
     assert not leader.resign(epoch=1, holder="other", reason="resigned")

@@ -32,7 +32,7 @@ def a_worker(*jobs: str, silent: dt.timedelta = dt.timedelta()) -> Node:
 
 
 def test_a_run_that_no_living_worker_knows_is_a_dead_letter_after_the_grace_time() -> None:
-    # B2
+    # B2; W16
     a_worker("tests.known")
     old = a_run("tests.gone", dt.timedelta(hours=1))
     young = a_run("tests.gone", dt.timedelta(seconds=1))

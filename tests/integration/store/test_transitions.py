@@ -123,7 +123,7 @@ def test_an_attempt_that_is_over_can_show_no_progress() -> None:
 
 
 def test_an_outcome_is_recorded_once() -> None:
-    # B2
+    # B2; W6
     run = make("running", token=1)
     claim = claim_of(run)
     assert record(claim, State.COMPLETED, result={"n": 1}).accepted == {run.id}
@@ -151,7 +151,7 @@ def test_a_batch_of_outcomes_is_recorded_together_without_what_is_over() -> None
 
 
 def test_every_claim_has_a_new_token_and_one_more_attempt() -> None:
-    # B9
+    # B9; W4
     run = make()
     for number in (1, 2, 3):
         (claim,) = claims.claim([run.id], f"node-{number}", [JOB])
@@ -208,7 +208,7 @@ def test_a_run_is_taken_back_when_its_own_lease_is_over() -> None:
 
 
 def test_many_runs_are_taken_back_in_pages() -> None:
-    # C1
+    # C1; W11
     now = clock.now()
     Run.objects.bulk_create(
         Run(

@@ -117,7 +117,7 @@ def test_a_policy_that_cannot_work_is_refused_in_words(options: dict[str, Any], 
 
 
 def test_an_async_handler_cannot_be_atomic_and_the_reason_is_said() -> None:
-    # B16
+    # B16; W8
     with pytest.raises(InvalidJob, match="cannot be held across an await"):
         job(name="tests.unit.both", atomic=True)(_soon)
 
@@ -203,7 +203,7 @@ def test_calling_an_async_job_gives_something_to_await() -> None:
 
 
 def test_a_step_cannot_stand_twice_in_one_run() -> None:
-    # B4
+    # B4; W27
     @job(name="tests.unit.twice")
     def twice(ctx: JobContext) -> None:
         ctx.step("one", int)

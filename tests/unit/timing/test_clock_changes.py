@@ -131,7 +131,7 @@ def test_all_hours_repeat_however_they_are_written() -> None:
     ],
 )
 def test_known_changes_of_the_clock(text: str, zone: str, day: str, slots: list[str]) -> None:
-    # A13
+    # A13; L9, faults A13
     assert local_slots(text, zone, day, len(slots)) == slots
 
 
