@@ -69,6 +69,8 @@ class Settings:
     MAX_RESULT_BYTES: int = 65_536
     MAX_TRACEBACK_BYTES: int = 32_768
     API_TOKENS: tuple[str, ...] = ()
+    ADMIN_JOBS: tuple[str, ...] = ()
+    CODE_VERSION: str | None = None
 
     @property
     def uses_redis(self) -> bool:

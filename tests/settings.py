@@ -44,6 +44,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    # Whatever the browser tests do, they do it under a policy that forbids everything inline.
+    "tests.browser.strict_policy.strict_policy",
 ]
 TEMPLATES = [
     {

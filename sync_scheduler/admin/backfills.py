@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import zoneinfo
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -17,6 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from sync_scheduler import clock, conf
 from sync_scheduler.admin import moments
+from sync_scheduler.admin.address import query
 from sync_scheduler.admin.schedule_form import WallTimeField
 from sync_scheduler.admin.schedule_section import ScheduleSection
 from sync_scheduler.admin.section import page
@@ -118,8 +118,8 @@ class Backfills(ScheduleSection):
         if not runs:
             messages.info(request, _("There was nothing to fill."))
             return self.to_schedule(schedule)
-        query = urlencode({"schedule": schedule.id, "trigger": Trigger.BACKFILL.value})
-        url = f"{self.url('changelist', model='run')}?{query}"
+        chosen = query({"schedule": schedule.id, "trigger": Trigger.BACKFILL.value})
+        url = self.url("changelist", model="run") + chosen
         messages.success(request, format_html('<a href="{}">{}</a>', url, text % {"n": number}))
         return HttpResponseRedirect(url)
 

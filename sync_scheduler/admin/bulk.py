@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from sync_scheduler.admin import opened
+from sync_scheduler.admin.address import number
 from sync_scheduler.admin.schedule_section import ScheduleSection
 from sync_scheduler.admin.section import page
 from sync_scheduler.admin.tokens import TokenField
@@ -53,16 +55,16 @@ class Bulk(ScheduleSection):
         if request.method == "POST" and form.is_valid():
             self._do(request, verb, allowed, form.cleaned_data)
             return HttpResponseRedirect(self.url("changelist"))
-        number = len(allowed)
+        many = len(allowed)
         titles = {
-            "pause": ngettext("Pause %(n)s schedule", "Pause %(n)s schedules", number),
-            "resume": ngettext("Resume %(n)s schedule", "Resume %(n)s schedules", number),
-            "trigger": ngettext("Run %(n)s schedule now", "Run %(n)s schedules now", number),
+            "pause": ngettext("Pause %(n)s schedule", "Pause %(n)s schedules", many),
+            "resume": ngettext("Resume %(n)s schedule", "Resume %(n)s schedules", many),
+            "trigger": ngettext("Run %(n)s schedule now", "Run %(n)s schedules now", many),
         }
-        title = titles[verb] % {"n": number}
+        title = titles[verb] % {"n": many}
         facts = [one.name for one in allowed]
-        if len(chosen) > number:
-            left = len(chosen) - number
+        if len(chosen) > many:
+            left = len(chosen) - many
             facts.append(_("%(n)s more are left out: you may not do this to them.") % {"n": left})
         return self.show(
             request,
@@ -79,7 +81,7 @@ class Bulk(ScheduleSection):
         )
 
     def _chosen(self, request: HttpRequest) -> list[Schedule]:
-        ids = [int(one) for one in request.GET.getlist("id") if one.isdecimal() and len(one) < 19]
+        ids = [one for one in map(number, request.GET.getlist("id")) if one is not None]
         return list(Schedule.objects.filter(id__in=ids[:MOST]).order_by("name"))
 
     def _do(
@@ -93,6 +95,7 @@ class Bulk(ScheduleSection):
                 elif verb == "resume":
                     schedule.resume()
                 else:
+                    opened.require(schedule)
                     meta = {"why": given["note"]}
                     schedule.trigger_now(key=f"admin-{given['token']}", by=by, meta=meta)
             except SchedulerError as error:

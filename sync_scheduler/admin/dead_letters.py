@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from sync_scheduler import clock
-from sync_scheduler.admin import letters, moments
+from sync_scheduler.admin import letter_versions, letters, links, moments
+from sync_scheduler.admin.address import instant, number, query
 from sync_scheduler.admin.letter_retries import retry_all
 from sync_scheduler.admin.payloads import hide_in_letters
 from sync_scheduler.admin.run_filter import RANGES
-from sync_scheduler.admin.schedule_page import asked_time
 from sync_scheduler.admin.section import Section, page
 from sync_scheduler.admin.tokens import TokenField
 from sync_scheduler.models import DeadLetter
 from sync_scheduler.store import dead_letters as store
 
 _RESOLVED_SHOWN = 50
+_CLOSED = "closed"
+_TITLES: dict[str, str | Promise] = {
+    "": gettext_lazy("all"),
+    **{key: title for key, (title, _span) in RANGES.items()},
+    _CLOSED: gettext_lazy("retried and discarded"),
+}
 
 
 class ManyForm(forms.Form):
@@ -43,49 +48,32 @@ class DiscardForm(ManyForm):
 class DeadLetterAdmin(Section):
     place = "letters"
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        name = "sync_scheduler_deadletter"
-        own = [
-            path("retry/", view(self.retry_view), name=f"{name}_retry"),
-            path("discard/", view(self.discard_view), name=f"{name}_discard"),
-        ]
-        return [*own, *super().get_urls()]
+    ways: ClassVar[dict[str, str]] = {"retry": "retry/", "discard": "discard/"}
 
-    @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         now = clock.now()
         within = request.GET.get("within", "")
-        since = now - RANGES[within][1] if within in RANGES else None
-        shows_closed = request.GET.get("show") == "closed"
+        within = within if within in RANGES else ""
+        since = now - RANGES[within][1] if within else None
+        shows_closed = request.GET.get("show") == _CLOSED
         found = letters.open_since(since)
         closed: list[DeadLetter] = []
         if shows_closed:
             resolved = DeadLetter.objects.exclude(resolution=DeadLetter.Resolution.OPEN)
             closed = list(resolved.order_by("-id")[:_RESOLVED_SHOWN])
             hide_in_letters(closed)
+        versions = letter_versions.since(found.groups, now)
         context = {
-            "groups": [group_row(self, request, group, now, since) for group in found.groups],
-            "found": found,
-            "range": RANGES[within][0] if within in RANGES else _("all that are kept"),
-            "ranges": [
-                {"title": _("all"), "url": "?", "is_current": within not in RANGES and not closed},
-                *(
-                    {
-                        "title": title,
-                        "url": f"?within={key}",
-                        "is_current": key == within,
-                    }
-                    for key, (title, _span) in RANGES.items()
-                ),
+            "groups": [
                 {
-                    "title": _("retried and discarded"),
-                    "url": "?show=closed",
-                    "is_current": shows_closed,
-                },
+                    **group_row(self, request, group, now, since),
+                    "version": versions.get(group.key, ""),
+                }
+                for group in found.groups
             ],
+            "found": found,
+            "range": RANGES[within][0] if within else _("all that are kept"),
+            "ranges": links.choices(_TITLES, _CLOSED if shows_closed else within, _list_url),
             "closed": closed,
             "shows_closed": shows_closed,
             "all_url": many_url(self, "retry", since, now),
@@ -98,19 +86,11 @@ class DeadLetterAdmin(Section):
             context=context,
         )
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show_row(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """A letter leads to its run, or to the list."""
-        if not self.has_view_permission(request):
-            raise Http404
-        letter = DeadLetter.objects.filter(id=object_id if object_id.isdecimal() else 0).first()
+        letter = DeadLetter.objects.filter(id=number(object_id) or 0).first()
         if letter is None or letter.run_id is None:
-            return HttpResponseRedirect(self.url("changelist"))
+            return super().show_row(request, object_id)
         return HttpResponseRedirect(self.url("change", letter.run_id, model="run"))
 
     # ------------------------------------------------------------------ many at once
@@ -127,16 +107,16 @@ class DeadLetterAdmin(Section):
             if not done.runs:
                 return HttpResponseRedirect(self.url("changelist"))
             first, last = min(run.id for run in done.runs), max(run.id for run in done.runs)
-            number = len(done.runs)
+            many = len(done.runs)
             messages.success(
                 request,
-                ngettext("%(n)s run was submitted.", "%(n)s runs were submitted.", number)
-                % {"n": number},
+                ngettext("%(n)s run was submitted.", "%(n)s runs were submitted.", many)
+                % {"n": many},
             )
-            if number == 1:
+            if many == 1:
                 return HttpResponseRedirect(self.url("change", first, model="run"))
-            query = urlencode({"first": first, "last": last, "trigger": "retry"})
-            return HttpResponseRedirect(f"{self.url('changelist', model='run')}?{query}")
+            batch = query({"first": first, "last": last, "trigger": "retry"})
+            return HttpResponseRedirect(self.url("changelist", model="run") + batch)
         button = _("Retry %(n)s") % {"n": found.count}
         facts = [_("Each becomes a new run with the input of the old one.")]
         return self._ask(request, found, form, _("Retry dead letters"), button, facts)
@@ -154,7 +134,7 @@ class DeadLetterAdmin(Section):
                 if self.may(request, "retry_run", letter)
             ]
             reason = form.cleaned_data["reason"]
-            number = store.resolve(
+            many = store.resolve(
                 [letter.id for letter in allowed],
                 DeadLetter.Resolution.DISCARDED,
                 by=request.user.get_username(),
@@ -164,8 +144,8 @@ class DeadLetterAdmin(Section):
                 self.log_change(request, letter, f"Discarded: {reason}")
             messages.success(
                 request,
-                ngettext("%(n)s letter was discarded.", "%(n)s letters were discarded.", number)
-                % {"n": number},
+                ngettext("%(n)s letter was discarded.", "%(n)s letters were discarded.", many)
+                % {"n": many},
             )
             return HttpResponseRedirect(self.url("changelist"))
         button = _("Discard %(n)s") % {"n": found.count}
@@ -174,8 +154,8 @@ class DeadLetterAdmin(Section):
 
     def _asked(self, request: HttpRequest) -> letters.Found:
         """What the address names: a cause or all, up to the moment when the list was shown."""
-        until = asked_time(request.GET.get("until", "")) or clock.now()
-        since = asked_time(request.GET.get("since", ""))
+        until = instant(request.GET.get("until", "")) or clock.now()
+        since = instant(request.GET.get("since", ""))
         return letters.open_since(since, until, cause=request.GET.get("cause", "")[:40])
 
     def _ask(
@@ -205,6 +185,10 @@ class DeadLetterAdmin(Section):
         )
 
 
+def _list_url(key: str) -> str:
+    return query({"show": key} if key == _CLOSED else {"within": key})
+
+
 def many_url(
     section: Section, verb: str, since: dt.datetime | None, until: dt.datetime, cause: str = ""
 ) -> str:
@@ -214,8 +198,7 @@ def many_url(
         "since": since.isoformat() if since is not None else "",
         "until": until.isoformat(),
     }
-    query = urlencode({name: value for name, value in given.items() if value})
-    return f"{section.url(verb, model='deadletter')}?{query}"
+    return section.url(verb, model="deadletter") + query(given)
 
 
 def group_row(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Model
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from sync_scheduler.admin import durations, moments, nodes
-from sync_scheduler.admin.pages import JobList
-from sync_scheduler.admin.section import Section, has_permission, page
+from sync_scheduler.admin.pages import JobList, Page
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.definition import Job
 from sync_scheduler.models import Node, Schedule
@@ -19,22 +18,10 @@ from sync_scheduler.store.locking import database_now
 
 
 @admin.register(JobList)
-class JobsAdmin(Section):
+class JobsAdmin(Page):
     place = "jobs"
 
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return any(
-            has_permission(request.user, f"sync_scheduler.{verb}_schedule", None)
-            for verb in ("view", "change")
-        )
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         now, habits = database_now(), durations.habits()
         alive = [node for node in nodes.known(now) if nodes.is_alive(node, now)]
         schedules = dict(

@@ -7,7 +7,6 @@ import statistics
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -15,8 +14,7 @@ from django.utils.translation import ngettext
 
 from sync_scheduler import clock
 from sync_scheduler.admin import coming, moments
-from sync_scheduler.admin.pages import Load
-from sync_scheduler.admin.section import Section, has_permission, page
+from sync_scheduler.admin.pages import Load, Page
 
 _STEP = dt.timedelta(minutes=5)
 _CELLS = 24 * 12
@@ -26,23 +24,11 @@ _PEAKS = 10
 
 
 @admin.register(Load)
-class LoadAdmin(Section):
+class LoadAdmin(Page):
     place = "load"
     refreshes = False
 
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return any(
-            has_permission(request.user, f"sync_scheduler.{verb}_schedule", None)
-            for verb in ("view", "change")
-        )
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         now = clock.now()
         start = timezone.localtime(now).replace(minute=0, second=0, microsecond=0)
         cells = coming.load(now, _CELLS + _ROWS_PER_HOUR, _STEP)

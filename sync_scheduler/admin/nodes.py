@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, Min
@@ -14,7 +13,8 @@ from django.utils.translation import gettext as _
 
 from sync_scheduler import clock, conf
 from sync_scheduler.admin import marks, moments, pulse
-from sync_scheduler.admin.section import Section, page
+from sync_scheduler.admin.address import number
+from sync_scheduler.admin.section import Section
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Node, Queue, Run, Term
 from sync_scheduler.store.locking import database_now
@@ -66,10 +66,7 @@ STOPPED = marks.Mark(tone="quiet", shape="dash", word=_("stopped"))
 class NodeAdmin(Section):
     place = "nodes"
 
-    @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         now, beat = database_now(), pulse.feel()
         nodes = known(now)
         found = rows(nodes, now, beat)
@@ -95,16 +92,9 @@ class NodeAdmin(Section):
             request, "admin/sync_scheduler/node/change_list.html", title=_("Nodes"), context=context
         )
 
-    @page
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def show_row(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """A node has no page of its own: its row says everything."""
-        anchor = f"#node-{object_id}" if object_id.isdecimal() else ""
+        anchor = f"#node-{object_id}" if number(object_id) is not None else ""
         return HttpResponseRedirect(self.url("changelist") + anchor)
 
 

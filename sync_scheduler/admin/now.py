@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import Count, Min, Model, Q
+from django.db.models import Count, Min, Q
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -15,19 +16,24 @@ from django.utils.translation import gettext_lazy
 
 from sync_scheduler import clock
 from sync_scheduler.admin import (
+    active,
+    address,
     coming,
-    durations,
     letters,
+    links,
+    live,
     marks,
     moments,
     nodes,
     pulse,
     run_rows,
+    schedule_rows,
+    schedule_state,
     verdict,
 )
 from sync_scheduler.admin.dead_letters import group_row, many_url
-from sync_scheduler.admin.pages import Dashboard
-from sync_scheduler.admin.section import Section, has_permission, page
+from sync_scheduler.admin.pages import Dashboard, Page
+from sync_scheduler.admin.section import Section
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Node, Run, Schedule
 from sync_scheduler.models.run import READY
@@ -38,10 +44,8 @@ _EVENING = 18
 _MOST_MISSED = 5
 _LOOKED_AT = 2_000
 _MOST_DUE = 12
-_MOST_RUNNING = 15
+_STREAK = 5
 _MOST_ENDED = 8
-_STUCK_TIMES = 3
-_STUCK_LEAST_SECONDS = 10
 
 RANGES: dict[str, str | Promise] = {
     "1h": gettext_lazy("last hour"),
@@ -52,23 +56,16 @@ RANGES: dict[str, str | Promise] = {
 
 
 @admin.register(Dashboard)
-class NowAdmin(Section):
+class NowAdmin(Page):
     place = "now"
+    of = ("run", "schedule")
+    ways: ClassVar[dict[str, str]] = {"events": "events/"}
 
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return any(
-            has_permission(request.user, f"sync_scheduler.{verb}_{model}", None)
-            for verb in ("view", "change")
-            for model in ("run", "schedule")
-        )
+    def events_view(self, request: HttpRequest) -> HttpResponseBase:
+        """What pages listen to."""
+        return live.answer(self, request)
 
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         now = clock.now()
         chosen = request.GET.get("range", "evening")
         if chosen not in RANGES:
@@ -76,8 +73,9 @@ class NowAdmin(Section):
         since = _since(chosen, now)
         beat, found = pulse.feel(), letters.open_since(since)
         missed = _missed(since)
-        known = nodes.known(database_now())
-        running = _running(self, now, known)
+        database = database_now()
+        known = nodes.known(database)
+        running = active.read(known, now=now, database=database)
         due = coming.within(now, _HOUR)
         facts = _facts(now, known)
         context = {
@@ -86,7 +84,7 @@ class NowAdmin(Section):
                 found=found,
                 missed=missed["count"],
                 known=known,
-                stuck=sum(row["is_stuck"] for row in running),
+                stuck=sum(row.is_stuck for row in running),
                 due=due,
                 since=since,
                 now=now,
@@ -99,14 +97,11 @@ class NowAdmin(Section):
             "found": found,
             "missed": [_missed_row(self, run, number, now) for run, number in missed["rows"]],
             "missed_count": missed["count"],
-            "ranges": [
-                {"title": title, "url": f"?range={key}", "is_current": key == chosen}
-                for key, title in RANGES.items()
-            ],
+            "ranges": links.choices(RANGES, chosen, lambda key: address.query({"range": key})),
             "range_title": RANGES[chosen],
             "retry_all_url": many_url(self, "retry", since, now),
             "missing": "" if self.may(request, "retry_run") else "retry_run",
-            "due": [_due_row(self, one, now) for one in due[:_MOST_DUE]],
+            "due": _due_rows(self, due[:_MOST_DUE], now),
             "due_count": sum(one.count for one in due),
             "more_due": max(len(due) - _MOST_DUE, 0),
             "running": running,
@@ -165,10 +160,18 @@ def _missed_row(section: Section, run: Run, number: int, now: dt.datetime) -> di
     }
 
 
-def _due_row(section: Section, one: coming.Coming, now: dt.datetime) -> dict[str, Any]:
+def _due_rows(section: Section, due: list[coming.Coming], now: dt.datetime) -> list[dict[str, Any]]:
+    recent = schedule_rows.newest_runs([one.schedule.id for one in due], _STREAK + 3)
+    return [_due_row(section, one, recent.get(one.schedule.id, []), now) for one in due]
+
+
+def _due_row(
+    section: Section, one: coming.Coming, recent: list[Run], now: dt.datetime
+) -> dict[str, Any]:
     schedule = one.schedule
     more = one.count - 1
-    is_late = one.first < now - dt.timedelta(seconds=10)
+    is_late = one.first < now - schedule_state.overdue_after()
+    failed = schedule_rows.failed_in_a_row(recent, _STREAK)
     return {
         "name": schedule.name,
         "url": section.url("change", schedule.id, model="schedule"),
@@ -177,44 +180,8 @@ def _due_row(section: Section, one: coming.Coming, now: dt.datetime) -> dict[str
         "more": _("+ %(n)s more to %(at)s") % {"n": f"{more:,}", "at": moments.clock_time(one.last)}
         if more > 0
         else "",
+        "failed": _("last %(n)s failed") % {"n": failed} if failed > 1 else "",
     }
-
-
-def _running(section: Section, now: dt.datetime, known: list[Node]) -> list[dict[str, Any]]:
-    """Running runs, stuck ones first: far beyond their usual time, or on a silent node."""
-    found = list(
-        Run.objects.filter(status=State.RUNNING)
-        .only(*run_rows.COLUMNS)
-        .order_by("started_at")[:_MOST_RUNNING]
-    )
-    if not found:
-        return []
-    usual = durations.usual(durations.habits())
-    database = database_now()
-    alive = {node.name for node in known if nodes.is_alive(node, database)}
-    rows = []
-    for run in found:
-        seconds = moments.between(run.started_at, now) or 0
-        normal = usual.get(run.job)
-        lost = run.node not in alive
-        slow = bool(normal and seconds > _STUCK_TIMES * normal and seconds > _STUCK_LEAST_SECONDS)
-        note = ""
-        if lost:
-            note = _("its node is silent; when its lease has run out, the run is taken up again")
-        elif slow and normal:
-            note = _("usually %(usual)s") % {"usual": moments.took(normal)}
-        rows.append(
-            {
-                "name": run.schedule_name or run.job,
-                "url": section.url("change", run.id, model="run"),
-                "mark": marks.STUCK if lost or slow else marks.RUNNING,
-                "is_stuck": lost or slow,
-                "for": moments.span(seconds),
-                "note": note,
-                "percent": None if run.progress is None else round(run.progress * 100),
-            }
-        )
-    return sorted(rows, key=lambda row: not row["is_stuck"])
 
 
 def _newest_ended() -> list[Run]:

@@ -38,6 +38,16 @@ class PauseForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
     )
+    meanwhile = forms.ChoiceField(
+        label=gettext_lazy("Slots that pass meanwhile"),
+        choices=[
+            ("skip", gettext_lazy("skip them")),
+            ("catch_up", gettext_lazy("run the newest of them when the pause ends, once")),
+        ],
+        initial="skip",
+        required=False,
+        widget=forms.RadioSelect,
+    )
 
 
 class Pauses(ScheduleSection):
@@ -53,7 +63,12 @@ class Pauses(ScheduleSection):
             until = self._until(form, schedule, request.POST.get("choice", ""), choices)
             if not form.errors:
                 note = form.cleaned_data["note"]
-                schedule.pause(note=note, until=until, by=request.user.get_username())
+                schedule.pause(
+                    note=note,
+                    until=until,
+                    by=request.user.get_username(),
+                    catch_up=form.cleaned_data["meanwhile"] == "catch_up",
+                )
                 how = schedule_state.pause_line(schedule, clock.now())
                 self.log_change(request, schedule, f"Paused {how}")
                 messages.success(request, _("Paused %(how)s.") % {"how": how})
@@ -65,8 +80,9 @@ class Pauses(ScheduleSection):
             title=_("Pause"),
             button=_("Pause"),
             facts=[
-                _("Slots that come due meanwhile are skipped, and each is recorded with the note."),
+                _("Slots that come due meanwhile are recorded with the note."),
                 _("It resumes by itself at the time you choose. What it has run so far stays."),
+                _("However many slots pass, the end of the pause never starts more than one run."),
             ],
             template="sync_scheduler/pause.html",
             extra={"choices": choices},
@@ -113,8 +129,14 @@ class Pauses(ScheduleSection):
             forms.Form(),
             title=_("Resume"),
             button=_("Resume now"),
-            facts=[_("It goes on with its next slot; what passed meanwhile is not made up for.")],
+            facts=[_on_resume(schedule)],
         )
+
+
+def _on_resume(schedule: Schedule) -> str:
+    if schedule.holds_slots_back:
+        return _("The newest slot that passed meanwhile is run now, once; then it goes on.")
+    return _("It goes on with its next slot; what passed meanwhile is not made up for.")
 
 
 def _pause_choices(schedule: Schedule) -> list[dict[str, Any]]:

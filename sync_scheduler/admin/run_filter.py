@@ -11,13 +11,13 @@ import datetime as dt
 import uuid
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from sync_scheduler import lifecycle
+from sync_scheduler.admin.address import identifier, number, query
 from sync_scheduler.admin.run_rows import COLUMNS
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Run
@@ -31,6 +31,7 @@ SEARCHED = 10_000
 WAITING = (READY, Q(waiting_for__isnull=False))
 ACTIVE_PARTS = {"waiting": WAITING, "running": (Q(status=State.RUNNING),)}
 MOST_ACTIVE = 2_000
+TROUBLED_STATES = frozenset({"failed", "cancelled", "skipped"})
 
 STATES: dict[str, tuple[str | Promise, tuple[str, ...]]] = {
     "failed": (_("failed"), tuple(lifecycle.FAILURES)),
@@ -77,26 +78,25 @@ class RunFilter:
         return cls(
             state=given.get("state", "") if given.get("state") in STATES else "",
             within=given.get("within", "") if given.get("within") in RANGES else "",
-            schedule=_number(given.get("schedule", "")),
+            schedule=number(given.get("schedule", "")),
             job=given.get("job", "")[:200],
             node=given.get("node", "")[:200],
             queue=given.get("queue", "")[:100],
             trigger=given.get("trigger", "") if given.get("trigger") in _TRIGGERS else "",
-            first=_id(given.get("first", "")),
-            last=_id(given.get("last", "")),
-            before=_id(given.get("before", "")),
+            first=identifier(given.get("first", "")),
+            last=identifier(given.get("last", "")),
+            before=identifier(given.get("before", "")),
             text=given.get("q", "").strip()[:200],
         )
 
     def address(self, **changes: Any) -> str:
         """The query of the same list with something changed."""
-        wanted = dataclasses.replace(self, before=None, **changes) if changes else self
+        wanted = dataclasses.replace(self, **{"before": None, **changes}) if changes else self
         names = {"text": "q"}
-        return "?" + urlencode(
+        return query(
             {
-                names.get(field.name, field.name): str(value)
+                names.get(field.name, field.name): getattr(wanted, field.name)
                 for field in dataclasses.fields(wanted)
-                if (value := getattr(wanted, field.name))
             }
         )
 
@@ -131,7 +131,7 @@ class RunFilter:
             where &= Q(id__lte=self.last)
         return where
 
-    def page(self, now: dt.datetime) -> Page:
+    def page(self, now: dt.datetime, size: int = PAGE) -> Page:
         """One page; the work is bounded however many Runs there are."""
         query, floor = self.query(now).only(*COLUMNS), None
         if self.before is not None:
@@ -141,13 +141,15 @@ class RunFilter:
             if floor is not None:
                 query = query.filter(id__gte=floor)
         if self.state in ACTIVE_PARTS:
-            query = Run.objects.filter(id__in=self._active_ids(query)).only(*COLUMNS)
-        found = list(query.order_by("-id")[: PAGE + 1])
-        if len(found) > PAGE:
-            return Page(runs=found[:PAGE], older=found[PAGE - 1].id)
+            query = Run.objects.filter(id__in=self._active_ids(query, size)).only(*COLUMNS)
+        elif self._is_troubled:
+            query = Run.objects.filter(id__in=self._troubled_ids(query, size)).only(*COLUMNS)
+        found = list(query.order_by("-id")[: size + 1])
+        if len(found) > size:
+            return Page(runs=found[:size], older=found[size - 1].id)
         return Page(runs=found, older=floor, stopped_early=floor is not None)
 
-    def _active_ids(self, query: QuerySet[Run]) -> list[uuid.UUID]:
+    def _active_ids(self, query: QuerySet[Run], size: int) -> list[uuid.UUID]:
         """The newest ids of what has not ended.
 
         Unordered, so that the small index over active rows is read: asked for an order, a
@@ -156,7 +158,19 @@ class RunFilter:
         parts = ACTIVE_PARTS[self.state]
         unordered = query.order_by().values_list("id", flat=True)
         ids = [row for part in parts for row in unordered.filter(part)[:MOST_ACTIVE]]
-        return sorted(ids, reverse=True)[: PAGE + 1]
+        return sorted(ids, reverse=True)[: size + 1]
+
+    def _troubled_ids(self, query: QuerySet[Run], size: int) -> list[uuid.UUID]:
+        """The newest ids of what did not end well: an index keeps each kind of them in order."""
+        newest = query.order_by("-id").values_list("id", flat=True)
+        statuses = STATES[self.state][1]
+        ids = [row for status in statuses for row in newest.filter(status=status)[: size + 1]]
+        return sorted(ids, reverse=True)[: size + 1]
+
+    @property
+    def _is_troubled(self) -> bool:
+        narrowed = (self.job, self.node, self.queue, self.trigger, self.text)
+        return self.state in TROUBLED_STATES and not any(narrowed)
 
     @property
     def _is_indexed(self) -> bool:
@@ -164,8 +178,9 @@ class RunFilter:
             self.is_open
             or self.schedule is not None
             or self.state in {"running", "waiting"}
+            or self._is_troubled
             or (self.first is not None and self.last is not None)
-            or (_id(self.text) is not None)
+            or (identifier(self.text) is not None)
         )
 
     def _floor(self) -> uuid.UUID | None:
@@ -185,21 +200,10 @@ def first_id_at(instant: dt.datetime) -> uuid.UUID:
 
 def _search(text: str) -> Q:
     """By id if it is one, otherwise by the exact name of a schedule or job, or a key."""
-    found = _id(text)
+    found = identifier(text)
     if found is not None:
         return Q(id=found)
     return Q(schedule_name=text) | Q(job=text) | Q(key=text)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 19 else None
-
-
-def _id(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 _TRIGGERS = frozenset(lifecycle.Trigger)

@@ -10,14 +10,23 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from sync_scheduler import clock, conf, lifecycle
-from sync_scheduler.admin import causes, durations, marks, moments, payloads, run_rows, tracebacks
+from sync_scheduler import clock, lifecycle
+from sync_scheduler.admin import (
+    active,
+    causes,
+    durations,
+    marks,
+    moments,
+    payloads,
+    run_rows,
+    tracebacks,
+)
 from sync_scheduler.intake import trail
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.redaction import redacted_text
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import Attempt, DeadLetter, Node, Run, Step
-from sync_scheduler.store.locking import alias
+from sync_scheduler.store.locking import alias, database_now
 
 if TYPE_CHECKING:
     from sync_scheduler.admin.run_actions import RunActions
@@ -81,7 +90,7 @@ def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
         "usual": moments.took(usual) if usual else "",
         "elapsed": _elapsed(run, now),
         "percent": None if run.progress is None else round(run.progress * 100),
-        "stuck": _stuck(run, now),
+        "stuck": _stuck(run),
         "neighbours": _neighbours(admin, run),
         "origin": _origin(admin, run),
         "retries": _retries(admin, run),
@@ -173,27 +182,12 @@ def _elapsed(run: Run, now: dt.datetime) -> str:
     return moments.took(moments.between(run.started_at, now))
 
 
-def _stuck(run: Run, now: dt.datetime) -> str:
-    """For a run whose node is silent: what will happen, and when."""
+def _stuck(run: Run) -> str:
+    """For a run that will not come to an end by itself: what will happen, and when."""
     if run.status != State.RUNNING:
         return ""
     node = Node.objects.filter(name=run.node).first()
-    lease = dt.timedelta(seconds=run.lease_seconds or conf.get().NODE_LEASE)
-    if node is None or node.stopped_at is not None:
-        return _("Its node %(node)s is gone; the run is taken up again by another one.") % {
-            "node": run.node
-        }
-    silent = now - node.heartbeat_at
-    if silent.total_seconds() < 2 * conf.get().NODE_HEARTBEAT:
-        return ""
-    return _(
-        "Its node %(node)s is silent for %(span)s. Its lease ends at %(at)s, then the run"
-        " is taken up again."
-    ) % {
-        "node": run.node,
-        "span": moments.span(silent.total_seconds()),
-        "at": moments.wall(node.heartbeat_at + lease, now=now, seconds=True),
-    }
+    return active.lost_note(run, node, database_now())
 
 
 def _neighbours(admin: RunActions, run: Run) -> dict[str, str]:

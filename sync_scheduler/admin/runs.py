@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
 from sync_scheduler import clock
-from sync_scheduler.admin import durations, run_page, run_rows
+from sync_scheduler.admin import durations, links, run_export, run_page, run_rows
 from sync_scheduler.admin.run_actions import RunActions
 from sync_scheduler.admin.run_filter import RANGES, STATES, WAITING, Page, RunFilter
 from sync_scheduler.admin.section import page
@@ -28,20 +28,19 @@ _PINNED = 10
 class RunAdmin(RunActions):
     place = "runs"
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        name = "sync_scheduler_run"
-        own = [
-            path("<uuid:run_id>/cancel/", view(self.cancel_view), name=f"{name}_cancel"),
-            path("<uuid:run_id>/retry/", view(self.retry_view), name=f"{name}_retry"),
-            path("<uuid:run_id>/replay/", view(self.replay_view), name=f"{name}_replay"),
-        ]
-        return [*own, *super().get_urls()]
+    ways: ClassVar[dict[str, str]] = {
+        "cancel": "<uuid:run_id>/cancel/",
+        "retry": "<uuid:run_id>/retry/",
+        "replay": "<uuid:run_id>/replay/",
+        "export": "export/",
+    }
 
     @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """The list as a file."""
+        return run_export.answer(request, RunFilter.read(request.GET.dict()), clock.now())
+
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         now = clock.now()
         wanted = RunFilter.read(request.GET.dict())
         found = wanted.page(now)
@@ -56,16 +55,15 @@ class RunAdmin(RunActions):
             + run_rows.rows(shown, now=now, usual=usual),
             "wanted": wanted,
             "states": self._states(wanted),
-            "ranges": [
-                {
-                    "title": title,
-                    "url": wanted.address(within=key),
-                    "is_current": key == wanted.within,
-                }
-                for key, (title, _span) in RANGES.items()
-            ],
+            "ranges": links.choices(
+                {key: title for key, (title, _span) in RANGES.items()},
+                wanted.within,
+                lambda key: wanted.address(within=key),
+            ),
             "chips": self._chips(wanted),
             "older": self._older(wanted, found),
+            "export_url": self.url("export") + wanted.address(before=None),
+            "export_most": f"{run_export.MOST:,}",
             "stopped_early": found.stopped_early,
             "batch": self._batch(wanted),
             "letters_url": self.url("changelist", model="deadletter"),
@@ -81,7 +79,7 @@ class RunAdmin(RunActions):
         running = Run.objects.filter(status=State.RUNNING).only(*run_rows.COLUMNS)
         return list(running.order_by("started_at")[:_PINNED])
 
-    def _states(self, wanted: RunFilter) -> list[dict[str, Any]]:
+    def _states(self, wanted: RunFilter) -> list[links.Link]:
         counted = {
             "failed": DeadLetter.objects.filter(
                 resolution=DeadLetter.Resolution.OPEN, kind=DeadLetter.Kind.RUN
@@ -90,16 +88,10 @@ class RunAdmin(RunActions):
         }
         counts = {key: at_most(query) for key, query in counted.items()}
         counts["waiting"] = at_most(*(Run.objects.filter(part) for part in WAITING))
-        every = {"title": _("all"), "url": wanted.address(state=""), "is_current": not wanted.state}
-        return [every] + [
-            {
-                "title": title,
-                "url": wanted.address(state=key),
-                "is_current": key == wanted.state,
-                "count": counts.get(key, ""),
-            }
-            for key, (title, _statuses) in STATES.items()
-        ]
+        titles = {key: title for key, (title, _statuses) in STATES.items()}
+        return links.choices(
+            {"": _("all"), **titles}, wanted.state, lambda key: wanted.address(state=key), counts
+        )
 
     def _chips(self, wanted: RunFilter) -> list[dict[str, str]]:
         """What is filtered by, each with the list without it."""
@@ -146,17 +138,7 @@ class RunAdmin(RunActions):
             "other": len(ended) - statuses.count(State.COMPLETED),
         }
 
-    @page
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        if request.method != "GET":
-            # A Run is changed by its own verbs only.
-            return HttpResponse(status=405)
+    def show_row(self, request: HttpRequest, object_id: str) -> HttpResponse:
         run = self.find(object_id)
         shown = run_page.read(self, request, run)
         refresh = 0 if run.is_finished else _RUNNING_REFRESH
@@ -167,6 +149,7 @@ class RunAdmin(RunActions):
             context=shown,
             crumbs=((_("Runs"), self.url("changelist")),),
             refresh=refresh,
+            about=run,
         )
 
 

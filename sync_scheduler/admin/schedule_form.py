@@ -12,9 +12,9 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from sync_scheduler.admin import opened
 from sync_scheduler.errors import SchedulerError
 from sync_scheduler.intake.definitions import define
-from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.redaction import MASK, redacted_input
 from sync_scheduler.models import Schedule
 from sync_scheduler.store.registrations import Definition
@@ -102,7 +102,7 @@ class ScheduleForm(forms.Form):
         super().__init__(data, **kwargs)
         self.schedule = schedule
         self.definition: Definition | None = None
-        jobs = [(job.name, job.name) for job in registry.all_jobs()]
+        jobs = [(job.name, job.name) for job in opened.jobs()]
         self.fields["job"].choices = jobs  # type: ignore[attr-defined]  # a ChoiceField has them
         if schedule is not None:
             self.initial = {**initial_of(schedule), **self.initial}

@@ -20,6 +20,7 @@ from sync_scheduler.admin import (
     ticks,
     timeline,
 )
+from sync_scheduler.admin.address import instant
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.intake.declared import drift
 from sync_scheduler.jobs.redaction import MASK, redacted_input
@@ -35,7 +36,7 @@ _COMING = 5
 def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> dict[str, Any]:
     """Everything that the page shows."""
     now, beat = clock.now(), pulse.feel()
-    at = asked_time(request.GET.get("at", ""))
+    at = instant(request.GET.get("at", ""))
     found = ticks.read(schedule, now=now, pulse=beat, at=at)
     coming, broken = next_slots(schedule, now)
     runs = schedule_rows.newest_runs([schedule.id]).get(schedule.id, [])
@@ -95,14 +96,6 @@ def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> di
     }
 
 
-def asked_time(text: str) -> dt.datetime | None:
-    try:
-        found = dt.datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
-
-
 def next_slots(schedule: Schedule, now: dt.datetime) -> tuple[list[dt.datetime], str]:
     """The next slots, or why they cannot be computed."""
     if not schedule.enabled:
@@ -146,7 +139,7 @@ def _actions(
     wanted = [
         (_("Trigger now…"), "trigger", "trigger_schedule"),
         (_("Resume…"), "resume", "pause_schedule")
-        if schedule.paused_at is not None
+        if schedule.is_paused
         else (_("Pause…"), "pause", "pause_schedule"),
         (_("Edit…"), "edit", "change_schedule"),
         (_("Fill gap…"), "backfill", "trigger_schedule"),

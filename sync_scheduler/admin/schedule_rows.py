@@ -70,6 +70,14 @@ def last_ended(runs: Sequence[Run]) -> Run | None:
     return next((run for run in runs if run.status in ENDED), None)
 
 
+def failed_in_a_row(runs: Sequence[Run], most: int) -> int:
+    """How many of the newest ended runs failed, one after another; counted up to `most`."""
+    ended = [run for run in runs if run.status in ENDED][:most]
+    return next(
+        (i for i, run in enumerate(ended) if run.status not in lifecycle.FAILURES), len(ended)
+    )
+
+
 def _row(schedule: Schedule, runs: Sequence[Run], now: dt.datetime) -> ScheduleRow:
     active = next((run for run in runs if run.status == State.RUNNING), None)
     last = last_ended(runs)

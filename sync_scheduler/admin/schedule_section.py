@@ -9,14 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 
 from sync_scheduler.admin import marks, schedule_state
+from sync_scheduler.admin.address import number
 from sync_scheduler.admin.section import Section
 from sync_scheduler.models import Schedule
 
 
 class ScheduleSection(Section):
     def find(self, schedule_id: str | int) -> Schedule:
-        text = str(schedule_id)
-        wanted = int(text) if text.isdecimal() and len(text) < 19 else None
+        wanted = number(str(schedule_id))
         schedule = Schedule.objects.filter(id=wanted).first() if wanted is not None else None
         if schedule is None:
             raise Http404(_("There is no such schedule."))

@@ -75,6 +75,7 @@ def pause_line(schedule: Schedule, now: dt.datetime) -> str:
         else _("until somebody resumes it"),
         "by": _("by %(name)s") % {"name": schedule.paused_by} if schedule.paused_by else "",
         "note": f"“{schedule.pause_note}”" if schedule.pause_note else "",
+        "then": _("(then the newest slot that passed is run)") if schedule.holds_slots_back else "",
     }
     return " ".join(part for part in parts.values() if part)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import urlencode
+from typing import ClassVar
 
 from django.contrib import admin
 from django.db.models import (
@@ -19,47 +18,38 @@ from django.db.models import (
     When,
 )
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 
 from sync_scheduler import clock, lifecycle
-from sync_scheduler.admin import schedule_page, schedule_rows, schedule_state
+from sync_scheduler.admin import links, schedule_page, schedule_rows, schedule_state
+from sync_scheduler.admin.address import number, query
 from sync_scheduler.admin.backfills import Backfills
 from sync_scheduler.admin.bulk import Bulk
 from sync_scheduler.admin.pauses import Pauses
 from sync_scheduler.admin.schedule_changes import ScheduleChanges
-from sync_scheduler.admin.section import page
 from sync_scheduler.admin.triggers import Triggers
 from sync_scheduler.models import Run, Schedule
 
 PAGE = 50
+_LAST_PAGE = 100_000
 
 
 @admin.register(Schedule)
 class ScheduleAdmin(Triggers, Pauses, Backfills, Bulk, ScheduleChanges):
     place = "schedules"
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        name = "sync_scheduler_schedule"
-        own = [
-            path("bulk/", view(self.bulk_view), name=f"{name}_bulk"),
-            path("<int:schedule_id>/edit/", view(self.edit_view), name=f"{name}_edit"),
-            path("<int:schedule_id>/revert/", view(self.revert_view), name=f"{name}_revert"),
-            path("<int:schedule_id>/backfill/", view(self.backfill_view), name=f"{name}_backfill"),
-            path("<int:schedule_id>/trigger/", view(self.trigger_view), name=f"{name}_trigger"),
-            path("<int:schedule_id>/pause/", view(self.pause_view), name=f"{name}_pause"),
-            path("<int:schedule_id>/resume/", view(self.resume_view), name=f"{name}_resume"),
-        ]
-        return [*own, *super().get_urls()]
+    ways: ClassVar[dict[str, str]] = {
+        "bulk": "bulk/",
+        **{
+            verb: f"<int:schedule_id>/{verb}/"
+            for verb in ("edit", "revert", "backfill", "trigger", "pause", "resume")
+        },
+    }
 
-    @page
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def show_list(self, request: HttpRequest) -> HttpResponse:
         chosen = request.GET.get("show", "")
         text = request.GET.get("q", "").strip()[:200]
-        number = _page_number(request.GET.get("page", ""))
+        current = _page_number(request.GET.get("page", ""))
         every = _annotated()
         if text:
             every = every.filter(Q(name__icontains=text) | Q(job__icontains=text))
@@ -67,15 +57,15 @@ class ScheduleAdmin(Triggers, Pauses, Backfills, Bulk, ScheduleChanges):
         ordered = found.order_by(
             F("is_troubled").desc(), F("next_run_at").asc(nulls_last=True), "name"
         )
-        start = (number - 1) * PAGE
+        start = (current - 1) * PAGE
         schedules = list(ordered[start : start + PAGE + 1])
         context = {
             "rows": schedule_rows.rows(schedules[:PAGE], clock.now()),
             "links": _links(every, chosen, text),
             "text": text,
             "chosen": chosen,
-            "older": _address(chosen, text, number + 1) if len(schedules) > PAGE else "",
-            "newer": _address(chosen, text, number - 1) if number > 1 else "",
+            "older": _address(chosen, text, current + 1) if len(schedules) > PAGE else "",
+            "newer": _address(chosen, text, current - 1) if current > 1 else "",
             "may_add": self.has_add_permission(request),
             "add_url": self.url("add"),
             "bulk_url": self.url("bulk"),
@@ -90,16 +80,7 @@ class ScheduleAdmin(Triggers, Pauses, Backfills, Bulk, ScheduleChanges):
             context=context,
         )
 
-    @page
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        if request.method != "GET":
-            return HttpResponse(status=405)
+    def show_row(self, request: HttpRequest, object_id: str) -> HttpResponse:
         schedule = self.find(object_id)
         return self.show(
             request,
@@ -107,6 +88,7 @@ class ScheduleAdmin(Triggers, Pauses, Backfills, Bulk, ScheduleChanges):
             title=schedule.name,
             context=schedule_page.read(self, request, schedule),
             crumbs=((_("Schedules"), self.url("changelist")),),
+            about=schedule,
         )
 
 
@@ -147,9 +129,9 @@ def _chosen(every: QuerySet[Schedule], chosen: str) -> QuerySet[Schedule]:
     return every.filter(filters[chosen]) if chosen in filters else every
 
 
-def _links(every: QuerySet[Schedule], chosen: str, text: str) -> list[dict[str, Any]]:
+def _links(every: QuerySet[Schedule], chosen: str, text: str) -> list[links.Link]:
     counts = every.aggregate(
-        all=Count("id"),
+        every=Count("id"),
         failing=Count("id", filter=Q(is_failing=True)),
         overdue=Count("id", filter=Q(is_overdue=True)),
         paused=Count("id", filter=Q(is_resting=True)),
@@ -164,21 +146,13 @@ def _links(every: QuerySet[Schedule], chosen: str, text: str) -> list[dict[str, 
         "code": _("from code"),
         "database": _("from the database"),
     }
-    return [
-        {
-            "title": title,
-            "url": _address(key, text),
-            "count": counts[key or "all"],
-            "is_current": key == chosen,
-        }
-        for key, title in titles.items()
-    ]
+    shown = {key: f"{counts[key or 'every']:,}" for key in titles}
+    return links.choices(titles, chosen, lambda key: _address(key, text), shown)
 
 
-def _address(chosen: str, text: str, number: int = 1) -> str:
-    given = {"show": chosen, "q": text, "page": number if number > 1 else ""}
-    return "?" + urlencode({name: value for name, value in given.items() if value})
+def _address(chosen: str, text: str, page: int = 1) -> str:
+    return query({"show": chosen, "q": text, "page": page if page > 1 else ""})
 
 
 def _page_number(text: str) -> int:
-    return max(int(text), 1) if text.isdecimal() and len(text) < 6 else 1
+    return min(max(number(text) or 1, 1), _LAST_PAGE)

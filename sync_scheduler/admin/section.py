@@ -10,21 +10,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from django.apps import apps
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 
 from sync_scheduler import clock, conf
-from sync_scheduler.admin import moments
+from sync_scheduler.admin import live, moments
 from sync_scheduler.admin.pulse import Pulse, feel
+from sync_scheduler.models import Run, Schedule
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -38,22 +40,25 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 S = TypeVar("S", bound="Section")
+R = TypeVar("R", bound=HttpResponseBase)
 
 REFRESH_SECONDS = 15
 _REFRESH_CHOICES = frozenset({"2", "5", "15", "60"})
 
 
 def page(
-    view: Callable[Concatenate[S, HttpRequest, P], HttpResponse],
-) -> Callable[Concatenate[S, HttpRequest, P], HttpResponse]:
+    view: Callable[Concatenate[S, HttpRequest, P], R],
+) -> Callable[Concatenate[S, HttpRequest, P], R]:
     """A view that needs the permission to look, and says so when the database does not answer."""
 
     @wraps(view)
-    def guarded(self: S, request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(
+        self: S, request: HttpRequest, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponseBase:
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
-            response = view(self, request, *args, **kwargs)
+            response: HttpResponseBase = view(self, request, *args, **kwargs)
             if isinstance(response, TemplateResponse):
                 # Rows are read while the page is written, so that belongs under the same guard.
                 response = response.render()
@@ -63,7 +68,7 @@ def page(
         _last_good["at"] = clock.now()
         return response
 
-    return cast("Callable[Concatenate[S, HttpRequest, P], HttpResponse]", guarded)
+    return cast("Callable[Concatenate[S, HttpRequest, P], R]", guarded)
 
 
 _last_good: dict[str, Any] = {}
@@ -78,6 +83,8 @@ class Section(SchedulerAdmin):
     place = ""
     # Pages of rows that change by themselves are read again every so many seconds.
     refreshes = True
+    # What else can be asked for under the section's address: verb and route. `<verb>_view` answers.
+    ways: ClassVar[dict[str, str]] = {}
 
     # ------------------------------------------------------------------ permissions
 
@@ -108,6 +115,43 @@ class Section(SchedulerAdmin):
 
     # ------------------------------------------------------------------ pages
 
+    def get_urls(self) -> list[URLPattern]:
+        own = [
+            path(
+                route,
+                self.admin_site.admin_view(getattr(self, f"{verb}_view")),
+                name=f"{self.opts.app_label}_{self.opts.model_name}_{verb}",
+            )
+            for verb, route in self.ways.items()
+        ]
+        return [*own, *super().get_urls()]
+
+    @page
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return self.show_list(request)
+
+    @page
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        if request.method not in {"GET", "HEAD"}:
+            # A row is changed by its own verbs only.
+            return HttpResponse(status=405)
+        return self.show_row(request, object_id)
+
+    def show_list(self, request: HttpRequest) -> HttpResponse:
+        raise NotImplementedError
+
+    def show_row(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The page of one row; without one of its own, the list says everything."""
+        return HttpResponseRedirect(self.url("changelist"))
+
     def url(self, name: str, *args: object, model: str = "") -> str:
         """The address of a page of the scheduler in this admin site."""
         model = model or str(self.opts.model_name)
@@ -123,8 +167,12 @@ class Section(SchedulerAdmin):
         status: int = 200,
         crumbs: tuple[tuple[str, str], ...] = (),
         refresh: int | None = None,
+        about: Run | Schedule | None = None,
     ) -> TemplateResponse:
-        """A page with everything around it. `refresh` in seconds; 0: it does not change."""
+        """A page with everything around it. `refresh` in seconds; 0: it does not change.
+
+        `about`: whose news the page follows; None: everybody's.
+        """
         now, pulse = clock.now(), feel()
         seconds = self._refresh(request, refresh)
         return TemplateResponse(
@@ -141,6 +189,7 @@ class Section(SchedulerAdmin):
                 "places": self._places(request, pulse),
                 "crumbs": crumbs,
                 "refresh": seconds,
+                "live": live.address(self, request, about) if seconds else "",
                 "refreshes_without_script": seconds and "refresh" in request.GET,
                 "here": request.get_full_path(),
                 **(context or {}),

@@ -186,7 +186,10 @@ class _Context:
 
     def _not_dispatched(self, slot: dt.datetime) -> Tick:
         if self.schedule.is_paused:
-            return Tick(slot=slot, mark=marks.PAUSED, why=lifecycle.sentence(Reason.PAUSED))
+            why = lifecycle.sentence(Reason.PAUSED)
+            if self.schedule.holds_slots_back:
+                why = _("Held back by the pause; the newest one is run when it ends.")
+            return Tick(slot=slot, mark=marks.PAUSED, why=why)
         if self.pulse.is_alive:
             return Tick(slot=slot, mark=marks.DUE, why=_("About to be dispatched."))
         since = self.pulse.silent_since

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from sync_scheduler import clock, lifecycle
-from sync_scheduler.admin import schedule_rows, schedule_state
+from sync_scheduler.admin import opened, schedule_rows, schedule_state
 from sync_scheduler.admin.input_form import InputForm
 from sync_scheduler.admin.schedule_section import ScheduleSection
 from sync_scheduler.admin.section import page
@@ -47,6 +47,9 @@ class Triggers(ScheduleSection):
                 request,
                 _("No job named %(job)s is registered here.") % {"job": schedule.job},
             )
+            return self.to_schedule(schedule)
+        if not opened.may_trigger(schedule, job):
+            messages.error(request, opened.refusal(job))
             return self.to_schedule(schedule)
         own = "beside" if schedule.overlap == Schedule.Overlap.CONCURRENT else "wait"
         form = TriggerForm(

@@ -51,6 +51,8 @@ def plan(due: DueSchedule, given: Circumstances) -> Move:
         next_run_at = decided.pass_over_paused(rule, pause_ends)
     if next_run_at is not None and next_run_at <= given.now:
         next_run_at = decided.dispatch(rule, next_run_at)
+    if due.holds_slots_back:
+        decided.catch_up_once()
     columns: dict[str, Any] = {"job": due.job}
     if any(slot.status is State.SUBMITTED for slot in decided.found):
         job = registry.get(due.job) if given.settings.STRICT_JOBS else registry.find(due.job)
@@ -148,6 +150,14 @@ class _Slots:
             self._add(slot, State.SKIPPED, Reason.PAUSED, meta)
         self._move_to(decision.watermark)
         return decision.next_slot
+
+    def catch_up_once(self) -> None:
+        """Run the newest slot that passed during the pause, unless a later one runs anyway."""
+        passed = [slot for slot in self.found if slot.reason == Reason.PAUSED.value]
+        if passed and all(slot.status is not State.SUBMITTED for slot in self.found):
+            newest = max(passed, key=lambda slot: slot.slot)
+            self.found.remove(newest)
+            self._add(newest.slot, State.SUBMITTED, None, {})
 
     def dispatch(self, rule: Recurrence, first: dt.datetime) -> dt.datetime | None:
         """Decide about the slots from `first` to now; returns the next one after now."""

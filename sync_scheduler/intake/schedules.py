@@ -154,12 +154,21 @@ def guard_of(schedule: Schedule) -> int | None:
 
 
 def pause(
-    schedule: Schedule, *, note: str = "", until: dt.datetime | None = None, by: str = ""
+    schedule: Schedule,
+    *,
+    note: str = "",
+    until: dt.datetime | None = None,
+    by: str = "",
+    catch_up: bool = False,
 ) -> None:
-    """Let slots pass without a Run; each is recorded as skipped."""
+    """Let slots pass without a Run; each is recorded as skipped.
+
+    `catch_up`: the newest of them is run when the pause ends.
+    """
     if until is not None and until.tzinfo is None:
         raise InvalidInput("pause(until=...) must have a time zone.")
-    registrations.pause(schedule.pk, now=clock.now(), until=until, note=note, by=by)
+    now = clock.now()
+    registrations.pause(schedule.pk, now=now, until=until, note=note, by=by, catch_up=catch_up)
     schedule.refresh_from_db()
     _changed()
 
@@ -169,7 +178,7 @@ def resume(schedule: Schedule) -> None:
     now = clock.now()
     with transaction.atomic(using=conf.get().DATABASE):
         before = registrations.resume(schedule.pk, now=now)
-        if before is not None and before.is_paused:
+        if before is not None and before.is_paused and not before.holds_slots_back:
             passed_slots.record_paused(before, now)
     schedule.refresh_from_db()
     _changed()

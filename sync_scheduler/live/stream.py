@@ -26,6 +26,8 @@ from sync_scheduler.store.reports.changes import Change, Position, Scope
 LIFETIME_SECONDS = 300.0
 THREAD_LIFETIME_SECONDS = 30.0
 HEARTBEAT_SECONDS = 15.0
+# Under WSGI nobody says that a reader has gone; only writing to it shows that.
+THREAD_HEARTBEAT_SECONDS = 2.0
 _RETURN_MILLISECONDS = 2000
 
 Teller = Callable[[Change], dict[str, Any]]
@@ -58,13 +60,15 @@ def begin(request: HttpRequest, holder: str, scope: Scope, tell: Teller) -> Even
     try:
         source = feed.shared if scope == changes.EVERYTHING else Feed(scope)
         # Joined first: what happens from here on is told, so that nothing falls in between.
-        watch = Watch(source, source.join().last, tell, lifetime)
+        is_async = isinstance(request, ASGIRequest)
+        beat = HEARTBEAT_SECONDS if is_async else THREAD_HEARTBEAT_SECONDS
+        watch = Watch(source, source.join().last, tell, lifetime, beat)
         first = _first(scope, position)
     except BaseException:
         seats.give_back(seat)
         raise
     opening = f"retry: {_RETURN_MILLISECONDS}\n" + _written(first.changes, first.position, tell)
-    if isinstance(request, ASGIRequest):
+    if is_async:
         return EventStream(_awaited(opening, watch, seat), seat)
     if lifetime:
         return EventStream(_blocking(opening, watch, seat), seat)
@@ -108,8 +112,8 @@ def _written(told: Iterable[Change], position: Position, tell: Teller) -> str:
 class Watch:
     """One reader of a feed: what to write at each look, and when to stop."""
 
-    def __init__(self, source: Feed, last: int, tell: Teller, lifetime: float) -> None:
-        self._source, self._last, self._tell = source, last, tell
+    def __init__(self, source: Feed, last: int, tell: Teller, lifetime: float, beat: float) -> None:
+        self._source, self._last, self._tell, self._beat = source, last, tell, beat
         self._end = clock.monotonic() + lifetime
         self._spoke_at = clock.monotonic()
         self._is_over = False
@@ -129,7 +133,7 @@ class Watch:
         if batch.lost:
             self._is_over = True
             return 'event: lost\ndata: {"kind": "lost"}\n\n'
-        if not batch.changes and clock.monotonic() - self._spoke_at < HEARTBEAT_SECONDS:
+        if not batch.changes and clock.monotonic() - self._spoke_at < self._beat:
             return ""
         self._spoke_at = clock.monotonic()
         return ": alive\n" + _written(batch.changes, batch.position, self._tell)

@@ -31,6 +31,8 @@ RULE_FIELDS = frozenset({"kind", "expression", "timezone", "anchor_at", "start_a
 RUNTIME_FIELDS = frozenset({"next_run_at", "last_slot", "failures", "retry_dispatch_at", "error"})
 # Changed by pause() and resume() alone, for the same reason.
 PAUSE_FIELDS = frozenset({"paused_at", "paused_until", "pause_note", "paused_by"})
+# When a pause with an open end lets the dispatcher look again.
+FAR_AWAY = dt.datetime(9000, 1, 1, tzinfo=dt.UTC)
 # What save() maintains by itself.
 _BOOKKEEPING = frozenset({"version", "created_at", "updated_at", "rule"})
 
@@ -174,7 +176,8 @@ class Schedule(Namespaced):
             return wanted
         self.version, self.updated_at = stored.version + 1, now
         # Whatever kept it from being dispatched may just have been mended.
-        self.failures, self.retry_dispatch_at, self.error = 0, None, ""
+        self.failures, self.error = 0, ""
+        self.retry_dispatch_at = stored.retry_dispatch_at if stored.holds_slots_back else None
         written = wanted | {"version", "updated_at", "failures", "retry_dispatch_at", "error"}
         if changed & (RULE_FIELDS | {"enabled"}):
             self.next_run_at = self._first_run(now) if self.enabled else None
@@ -214,20 +217,41 @@ class Schedule(Namespaced):
             return False
         return self.paused_until is None or self.paused_until > clock.now()
 
+    @property
+    def holds_slots_back(self) -> bool:
+        """Whether it is paused and will run the newest passed slot when the pause ends.
+
+        Until then the dispatcher does not look at it: `retry_dispatch_at` is the pause's end.
+        """
+        return holds_back(self.paused_at, self.paused_until, self.retry_dispatch_at)
+
     def trigger_now(self, key: str | None = None, **options: Any) -> Run:
         """Submit a Run of this schedule's job with its stored input, now."""
         from sync_scheduler.intake import schedules
 
         return schedules.trigger(self, key=key, **options)
 
-    def pause(self, note: str = "", until: dt.datetime | None = None, by: str = "") -> None:
-        """Let slots pass without a Run, until `until` or until resumed."""
+    def pause(
+        self,
+        note: str = "",
+        until: dt.datetime | None = None,
+        by: str = "",
+        *,
+        catch_up: bool = False,
+    ) -> None:
+        """Let slots pass without a Run, until `until` or until resumed.
+
+        `catch_up`: when the pause ends, the newest of them is run, once.
+        """
         from sync_scheduler.intake import schedules
 
-        schedules.pause(self, note=note, until=until, by=by)
+        schedules.pause(self, note=note, until=until, by=by, catch_up=catch_up)
 
     def resume(self) -> None:
-        """Go on with the next future slot; what passed meanwhile is not made up for."""
+        """Go on with the next future slot.
+
+        What passed meanwhile is not made up for, unless the pause said so: then its newest slot is.
+        """
         from sync_scheduler.intake import schedules
 
         schedules.resume(self)
@@ -243,6 +267,16 @@ class Schedule(Namespaced):
         from sync_scheduler.intake import backfill
 
         return backfill.backfill(self, start, end, **options)
+
+
+def holds_back(
+    paused_at: dt.datetime | None,
+    paused_until: dt.datetime | None,
+    retry_dispatch_at: dt.datetime | None,
+) -> bool:
+    if paused_at is None or retry_dispatch_at is None:
+        return False
+    return retry_dispatch_at >= (FAR_AWAY if paused_until is None else paused_until)
 
 
 def _decided_fields() -> set[str]:

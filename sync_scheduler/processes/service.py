@@ -147,7 +147,7 @@ class Service:
             host=socket.gethostname(),
             pid=os.getpid(),
             roles=self._roles(),
-            version=sync_scheduler.__version__,
+            version=(conf.get().CODE_VERSION or sync_scheduler.__version__)[:50],
             tzdata=_tzdata_version(),
             queues=self._queues,
             jobs=tuple(sorted(registry.known_names())),

@@ -11,7 +11,7 @@ from django.db.models import F
 
 from sync_scheduler.errors import InvalidRule, ServiceUnavailable
 from sync_scheduler.models import Schedule
-from sync_scheduler.models.schedule import RULE_FIELDS
+from sync_scheduler.models.schedule import FAR_AWAY, RULE_FIELDS
 from sync_scheduler.store.locking import alias, connection, repeat_on_deadlock
 from sync_scheduler.timing import slots
 
@@ -158,14 +158,22 @@ def mark_gone(schedule: Schedule) -> None:
 
 
 def pause(
-    schedule_id: int, *, now: dt.datetime, until: dt.datetime | None, note: str, by: str
+    schedule_id: int,
+    *,
+    now: dt.datetime,
+    until: dt.datetime | None,
+    note: str,
+    by: str,
+    catch_up: bool = False,
 ) -> bool:
+    """`catch_up`: the dispatcher lets the slots alone until the pause ends."""
     return bool(
         Schedule.objects.filter(id=schedule_id).update(
             paused_at=now,
             paused_until=until,
             pause_note=note[:500],
             paused_by=by[:150],
+            retry_dispatch_at=(until or FAR_AWAY) if catch_up else None,
             version=F("version") + 1,
             updated_at=now,
         )
@@ -181,6 +189,12 @@ def resume(schedule_id: int, *, now: dt.datetime) -> Schedule | None:
         row = query.first()
         if row is None:
             return None
+        if row.holds_slots_back and row.next_run_at is not None and row.next_run_at <= now:
+            # The pause ends now, and the dispatcher does what it does when one ends by itself.
+            Schedule.objects.filter(id=row.id).update(
+                paused_until=now, retry_dispatch_at=now, version=F("version") + 1, updated_at=now
+            )
+            return row
         next_run_at = row.next_run_at
         if row.is_paused and next_run_at is not None and next_run_at <= now:
             next_run_at = slots.next_after(row.recurrence, now)
@@ -192,6 +206,7 @@ def resume(schedule_id: int, *, now: dt.datetime) -> Schedule | None:
             version=F("version") + 1,
             updated_at=now,
             next_run_at=next_run_at,
+            retry_dispatch_at=None if row.holds_slots_back else row.retry_dispatch_at,
         )
         return row
 

@@ -13,6 +13,7 @@ from django.db.models import F, Q
 
 from sync_scheduler import conf
 from sync_scheduler.models import Schedule
+from sync_scheduler.models.schedule import holds_back
 from sync_scheduler.store import leader
 from sync_scheduler.store.locking import connection, short_transaction, speaks_arrays
 from sync_scheduler.timing.rules import Recurrence
@@ -79,6 +80,11 @@ class DueSchedule:
     last_slot: dt.datetime | None
     failures: int
     retry_dispatch_at: dt.datetime | None
+
+    @property
+    def holds_slots_back(self) -> bool:
+        """Whether its pause is to be caught up with; it has ended, or this would not be due."""
+        return holds_back(self.paused_at, self.paused_until, self.retry_dispatch_at)
 
     @property
     def recurrence(self) -> Recurrence:

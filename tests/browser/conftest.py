@@ -14,6 +14,8 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Browser, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
+from sync_scheduler import clock
+from sync_scheduler.live import feed, seats, stream
 from tests.services.plugin import in_ci
 
 # Django refuses the database inside an event loop, and Playwright keeps one in this thread.
@@ -32,6 +34,22 @@ ARGUMENTS = [
 ROOT = Path(__file__).resolve().parents[2]
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
+    """What the server keeps between requests must not reach from one test into another.
+
+    Streams notice soon that their reader has gone; the database is theirs until then.
+    """
+    monkeypatch.setattr(feed, "shared", feed.Feed())
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "THREAD_HEARTBEAT_SECONDS", 0.2)
+    yield
+    deadline = clock.monotonic() + 20
+    while seats.taken() and clock.monotonic() < deadline:
+        clock.sleep(0.05)
+    assert seats.taken() == 0, "a stream outlives its reader"
 
 
 class Visitor:

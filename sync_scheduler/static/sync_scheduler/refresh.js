@@ -1,11 +1,15 @@
 "use strict";
-/* Reads the page again every few seconds and puts the changed part in place. Without this file the
-   same is done by the link at the foot of the page. */
+/* Reads the page again every few seconds, and soon after something has happened, and puts the changed
+   part in place. Without this file the same is done by the link at the foot of the page. */
 (function () {
+    var SOONEST = 1000;     /* never more often than once a second, */
+    var SHARE = 4;          /* and never for more than a fourth of the time */
+    var IDLE = 15;          /* seconds between two looks while somebody tells us what happens */
+
     function boot() {
         var live = document.getElementById("ss-live");
         if (!live || !live.dataset.refresh) { return; }
-        var timer = null;
+        var timer = null, isReading = false, isDue = false, readAt = 0, took = 0;
         var toggle = document.querySelector("[data-refresh-toggle]");
         if (toggle) { toggle.hidden = true; }
 
@@ -37,8 +41,10 @@
                 newVerdict.replaceWith(oldVerdict);
             }
             live.replaceChildren.apply(live, Array.from(fresh.childNodes));
-            if (fresh.dataset.refresh) { live.dataset.refresh = fresh.dataset.refresh; }
-            else { delete live.dataset.refresh; }
+            ["refresh", "live"].forEach(function (name) {
+                if (fresh.dataset[name]) { live.dataset[name] = fresh.dataset[name]; }
+                else { delete live.dataset[name]; }
+            });
             [[href, true], [chosenHref, false]].forEach(function (pair) {
                 if (!pair[0]) { return; }
                 live.querySelectorAll("a[href]").forEach(function (a) {
@@ -52,11 +58,27 @@
 
         function again() {
             window.clearTimeout(timer);
-            if (live.dataset.refresh) { timer = window.setTimeout(read, Number(live.dataset.refresh) * 1000); }
+            if (!live.dataset.refresh) { return; }
+            var seconds = Number(live.dataset.refresh);
+            if (live.dataset.connected) { seconds = Math.max(seconds, IDLE); }
+            timer = window.setTimeout(read, isDue ? wait() : seconds * 1000);
+        }
+
+        function wait() {
+            return Math.max(readAt + Math.max(SOONEST, SHARE * took) - Date.now(), isBusy() ? SOONEST : 0, 0);
+        }
+
+        function soon() {
+            if (isDue) { return; }
+            isDue = true;
+            if (!isReading) { again(); }
         }
 
         function read() {
             if (isBusy()) { again(); return; }
+            isReading = true;
+            isDue = false;
+            readAt = Date.now();
             /* An answer that does not come must not be waited for until the end of days. */
             var patience = new AbortController();
             var alarm = window.setTimeout(function () { patience.abort(); }, 10000);
@@ -81,8 +103,14 @@
                     }
                 })
                 .catch(function () { live.classList.add("ss-stale"); })
-                .then(function () { window.clearTimeout(alarm); again(); });
+                .then(function () {
+                    window.clearTimeout(alarm);
+                    took = Date.now() - readAt;
+                    isReading = false;
+                    again();
+                });
         }
+        document.addEventListener("ss:changed", soon);
         again();
     }
     if (document.readyState === "loading") { document.addEventListener("DOMContentLoaded", boot); } else { boot(); }

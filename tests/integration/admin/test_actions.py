@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import io
 import re
 import uuid
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.admin.models import LogEntry
-from django.test import Client
+from django.contrib.auth.models import User
+from django.test import AsyncClient, Client
 from django.urls import reverse
 
-from sync_scheduler import clock
+from sync_scheduler import clock, job
+from sync_scheduler.admin import run_export
+from sync_scheduler.dispatch.tick import tick
+from sync_scheduler.jobs import registry
 from sync_scheduler.lifecycle import State, Trigger
 from sync_scheduler.models import DeadLetter, Run, Schedule
 from sync_scheduler.timing.rules import cron, every
 from tests.integration.admin import rows
+from tests.integration.admin.conftest import Login
+from tests.integration.dispatch.leading import lead
 
 pytestmark = pytest.mark.django_db
 
@@ -111,6 +120,43 @@ def test_pause_takes_a_note_and_an_end_and_shows_both(browser: Client) -> None:
     assert "carrier maintenance" in page
     assert "by ops" in page
     assert logged()[0].startswith("Paused until Mon ")
+
+
+def test_pause_asks_what_becomes_of_the_slots_meanwhile(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule(rule=cron("* * * * *", tz="UTC"))
+    address = url("schedule", "pause", schedule.id)
+    browser.post(address, {**form_of(browser, address), "note": "x", "choice": "open"})
+    assert not Schedule.objects.get().holds_slots_back
+    browser.post(address, {"note": "x", "choice": "monday", "meanwhile": "catch_up"})
+    assert Schedule.objects.get().holds_slots_back
+    Schedule.objects.filter(id=schedule.id).update(
+        next_run_at=clock.now().replace(second=0, microsecond=0) - dt.timedelta(minutes=3)
+    )
+    page = browser.get(url("schedule", "change", schedule.id)).content.decode()
+    assert "then the newest slot that passed is run" in page
+    assert "Held back by the pause" in page
+    asked = browser.get(url("schedule", "resume", schedule.id)).content.decode()
+    assert "The newest slot that passed meanwhile is run now, once" in asked
+
+
+def test_resume_after_a_pause_that_is_caught_up_with_starts_one_run(browser: Client) -> None:
+    # A17: a resume never fires a burst
+    schedule = rows.schedule(rule=cron("* * * * *", tz="UTC"))
+    data = {"note": "x", "choice": "open", "meanwhile": "catch_up"}
+    browser.post(url("schedule", "pause", schedule.id), data)
+    first = clock.now().replace(second=0, microsecond=0) - dt.timedelta(hours=2)
+    Schedule.objects.filter(id=schedule.id).update(next_run_at=first, last_slot=None)
+    browser.post(url("schedule", "resume", schedule.id))
+    schedule.refresh_from_db()
+    assert not schedule.is_paused
+    tick(lead(), clock.now())
+    (run,) = Run.objects.filter(status=State.SUBMITTED)
+    assert run.slot is not None
+    assert clock.now() - run.slot < dt.timedelta(minutes=2)
+    schedule.refresh_from_db()
+    assert (schedule.paused_at, schedule.retry_dispatch_at) == (None, None)
+    assert browser.get(url("schedule", "change", schedule.id)).status_code == 200
 
 
 def test_pause_without_a_note_is_refused(browser: Client) -> None:
@@ -312,23 +358,90 @@ def test_an_edit_that_somebody_overtook_is_refused_and_shows_both(browser: Clien
     assert schedule.expression == "0 7 * * *"
 
 
-def test_a_schedule_can_be_added_and_a_taken_name_is_refused(browser: Client) -> None:
-    # A16
-    address = url("schedule", "add")
-    form = {
-        **form_of(browser, address),
+def new_schedule(client: Client, job: str) -> dict[str, Any]:
+    """A filled form for a schedule of this job, whether the page offers it or not."""
+    return {
+        **form_of(client, url("schedule", "add")),
         "name": "new-one",
-        "job": "tests.noop",
+        "job": job,
         "expression": "15 3 * * *",
         "overlap": "skip",
         "misfire": "skip",
     }
+
+
+@pytest.mark.parametrize("pattern", ["*", "tests.*", "tests.noop"])
+def test_a_schedule_can_be_added_and_a_taken_name_is_refused(
+    browser: Client, settings: Any, pattern: str
+) -> None:
+    # A16, security 5
+    settings.SYNC_SCHEDULER = {"ADMIN_JOBS": [pattern]}
+    address = url("schedule", "add")
+    form = new_schedule(browser, "tests.noop")
     browser.post(address, form)
     made = Schedule.objects.get(name="new-one")
     assert (made.source, made.job, made.expression) == ("admin", "tests.noop", "15 3 * * *")
     assert made.next_run_at is not None
     again = browser.post(address, form)
     assert "exists already" in again.content.decode()
+
+
+def offered(client: Client, address: str) -> set[str]:
+    return {name for name, _label in client.get(address).context["form"].fields["job"].choices}
+
+
+def test_only_jobs_that_are_open_are_offered_for_new_schedules(
+    browser: Client, settings: Any
+) -> None:
+    # security 5: without a word in the settings, those that the code schedules itself
+    planned = job(name="tests.planned", schedule=cron("0 3 * * *"))(lambda: None)
+    try:
+        address = url("schedule", "add")
+        assert planned.name in offered(browser, address)
+        assert "tests.noop" not in offered(browser, address)
+        settings.SYNC_SCHEDULER = {"ADMIN_JOBS": ["tests.no*"]}
+        assert {planned.name, "tests.noop"} <= offered(browser, address)
+        assert "tests.add" not in offered(browser, address)
+    finally:
+        registry.remove("tests.planned")
+
+
+def test_a_forged_form_cannot_schedule_a_job_that_is_not_open(browser: Client) -> None:
+    # security 5
+    forged = new_schedule(browser, "tests.noop")
+    response = browser.post(url("schedule", "add"), forged)
+    assert "Select a valid choice. tests.noop is not one" in response.content.decode()
+    assert not Schedule.objects.exists()
+
+
+def test_an_edit_cannot_turn_a_schedule_to_a_job_that_is_not_open(browser: Client) -> None:
+    # security 5
+    schedule = rows.schedule()
+    address = url("schedule", "edit", schedule.id)
+    assert offered(browser, address) & {"tests.add", "tests.noop"} == {"tests.add"}
+    browser.post(address, {**form_of(browser, address), "job": "tests.noop", "input": "{}"})
+    schedule.refresh_from_db()
+    assert schedule.job == "tests.add"
+
+
+def test_what_was_written_here_is_triggered_only_while_its_job_is_open(
+    browser: Client, settings: Any
+) -> None:
+    # security 5: what code has scheduled may be run early all the same
+    settings.SYNC_SCHEDULER = {"ADMIN_JOBS": ["tests.*"]}
+    schedule = rows.schedule()
+    address = url("schedule", "trigger", schedule.id)
+    form = {**form_of(browser, address), "reason": "forged"}
+    Schedule.objects.filter(id=schedule.id).update(source="admin")
+    settings.SYNC_SCHEDULER = {}
+    page = browser.post(address, form, follow=True).content.decode()
+    assert "is not open in the admin" in page
+    bulk = url("schedule", "bulk") + f"?do=trigger&id={schedule.id}"
+    browser.post(bulk, {**form_of(browser, bulk), "note": "forged"})
+    assert not Run.objects.exists()
+    Schedule.objects.filter(id=schedule.id).update(source="api")
+    browser.post(address, form)
+    assert Run.objects.count() == 1
 
 
 def test_the_rule_of_a_schedule_from_code_cannot_be_edited_but_its_policies_can(
@@ -397,3 +510,85 @@ def test_what_does_not_exist_is_not_found(browser: Client) -> None:
     assert browser.get(url("run", "change", "x")).status_code == 404
     assert browser.get(url("schedule", "change", 4711)).status_code == 404
     assert browser.get(url("schedule", "trigger", 4711)).status_code == 404
+
+
+# --- the list of runs as a file
+
+
+def exported(client: Client, query: str = "") -> list[dict[str, str]]:
+    response = client.get(url("run", "export") + query)
+    assert response.status_code == 200
+    assert response["Content-Type"] == "text/csv; charset=utf-8"
+    assert response["Content-Disposition"].startswith("attachment;")
+    content = b"".join(response.streaming_content).decode()  # type: ignore[attr-defined]
+    return list(csv.DictReader(io.StringIO(content, newline="")))
+
+
+def test_the_list_of_runs_can_be_had_as_a_file_with_its_filter(browser: Client) -> None:
+    # security 22, D1
+    schedule = rows.schedule("invoices")
+    failed = rows.failed(schedule, error="GatewayError: 502, from bank")
+    rows.run(schedule, State.COMPLETED)
+    assert len(exported(browser)) == 2
+    (line,) = exported(browser, "?state=failed")
+    assert line["id"] == str(failed.id)
+    assert (line["schedule"], line["state"]) == ("invoices", "failed")
+    assert line["cause"] == "GatewayError: 502, from bank"
+    assert line["took_seconds"] == "1.000"
+    page = browser.get(url("run", "changelist") + "?state=failed").content.decode()
+    assert f'href="{url("run", "export")}?state=failed"' in page
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_the_file_is_a_formula(browser: Client, begin: str) -> None:
+    # security 22
+    text = f"{begin}HYPERLINK(1)"
+    rows.run(None, State.FAILED, error=text, job=text, schedule_name=text, node=text, queue=text)
+    (line,) = exported(browser)
+    for name in ("job", "schedule", "node", "queue"):
+        assert line[name] == f"'{text}", name
+    assert not line["cause"].startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def test_the_file_of_runs_is_bounded_and_read_in_batches(
+    browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # security 22
+    monkeypatch.setattr(run_export, "MOST", 7)
+    monkeypatch.setattr(run_export, "_BATCH", 3)
+    ids = [str(rows.run(None, State.COMPLETED).id) for _ in range(9)]
+    assert [line["id"] for line in exported(browser)] == ids[::-1][:7]
+
+
+def test_the_file_of_runs_needs_the_permission_and_hides_what_the_page_hides(
+    login: Login,
+) -> None:
+    # security 11, 22
+    job(name="tests.charge", sensitive=("card",))(lambda card: None)
+    try:
+        rows.run(
+            None,
+            State.FAILED,
+            job="tests.charge",
+            input={"card": "4111-canary"},
+            error="ValueError: 4111-canary",
+        )
+        (line,) = exported(login("view_run"))
+    finally:
+        registry.remove("tests.charge")
+    assert line["cause"].startswith("ValueError: ")
+    assert "4111-canary" not in str(line)
+    assert login("view_schedule").get(url("run", "export")).status_code == 403
+
+
+def test_an_asgi_server_sends_the_file_of_runs(operator: User) -> None:
+    # security 22
+    run = rows.run(None, State.COMPLETED)
+
+    async def ask() -> str:
+        client = AsyncClient()
+        await client.aforce_login(operator)
+        response: Any = await client.get(url("run", "export"))
+        return "".join([part.decode() async for part in response.streaming_content])
+
+    assert str(run.id) in async_to_sync(ask)()

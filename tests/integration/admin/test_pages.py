@@ -226,3 +226,73 @@ def test_a_backfilled_slot_links_to_the_run_that_filled_it(browser: Client) -> N
     fill = rows.run(schedule, State.COMPLETED, slot=slot, trigger=Trigger.BACKFILL)
     page = browser.get(url("schedule", "change", schedule.id)).content.decode()
     assert f'<a href="{url("run", "change", fill.id)}">filled later</a>' in page
+
+
+def test_the_due_list_says_which_schedules_keep_failing(browser: Client) -> None:
+    # D1
+    rows.leader()
+    failing = rows.schedule("failing", rule=every(minutes=5))
+    mended = rows.schedule("mended", rule=every(minutes=5))
+    for _ in range(7):
+        rows.failed(failing)
+        rows.failed(mended)
+    rows.run(failing, State.SKIPPED, reason=Reason.OVERLAP)
+    rows.run(mended, State.COMPLETED)
+    due = {row["name"]: row["failed"] for row in browser.get(url("dashboard")).context["due"]}
+    assert due == {"failing": "last 5 failed", "mended": ""}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        ("release-1", "release-2", "the code has changed since: release-1, now release-2"),
+        ("release-1", "release-1", "the code is the same: release-1"),
+        ("0.1.0", "0.1.0", "every node was restarted since"),
+    ],
+)
+def test_a_dead_letter_says_whether_the_code_has_changed_since(
+    browser: Client, then: str, now: str, told: str
+) -> None:
+    # D1
+    rows.failed(node="old")
+    rows.node("old", version=then, stopped_at=clock.now())
+    rows.node("new", version=now, started_at=clock.now())
+    assert told in text_of(browser.get(url("deadletter")))
+
+
+def test_a_dead_letter_says_that_no_node_was_restarted_since(browser: Client) -> None:
+    # D1
+    rows.failed(node="same")
+    rows.node("same")
+    assert "nodes were not restarted since" in text_of(browser.get(url("deadletter")))
+
+
+def test_a_stuck_run_says_what_will_happen_and_when(browser: Client) -> None:
+    # C1, D1
+    rows.leader()
+    rows.node("node-1", silent=dt.timedelta(seconds=50))
+    schedule = rows.schedule()
+    lost = rows.run(schedule, State.RUNNING, lease_seconds=300)
+    text = text_of(browser.get(url("dashboard")))
+    assert re.search(r"stuck: Its node node-1 is silent for 50 s; its lease ends \w+ \d", text)
+    assert "1 run stuck" in text
+    assert "its lease ends" in text_of(browser.get(url("run", "change", lost.id)))
+
+
+def test_a_run_that_takes_far_longer_than_usual_is_stuck(browser: Client) -> None:
+    # D1
+    rows.leader()
+    rows.node()
+    for _ in range(3):
+        rows.run()
+    rows.run(None, State.RUNNING, started_at=clock.now() - rows.HOUR)
+    assert "stuck: usually 1.0 s" in text_of(browser.get(url("dashboard")))
+
+
+@pytest.mark.parametrize("model", ["dashboard", "joblist", "load"])
+def test_a_page_without_rows_has_no_other_pages(browser: Client, model: str) -> None:
+    # D1: there is no table that could be asked for them
+    assert browser.get(url(model, "change", 1)).headers["Location"] == url(model)
+    assert browser.get(url(model, "history", 1)).status_code in {302, 404}
+    assert browser.post(url(model, "delete", 1)).status_code in {302, 403, 404}
+    assert browser.get(url(model, "add")).status_code == 403

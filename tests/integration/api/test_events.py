@@ -82,7 +82,7 @@ def test_a_short_answer_tells_nothing_twice(token: Client) -> None:
 
 
 def test_one_caller_cannot_ask_for_everything_at_once(token: Client) -> None:
-    # security 23
+    # S23
     unread = [token.get(ADDRESS) for _ in range(seats.PER_CALLER)]
     assert token.get(ADDRESS).status_code == 429
     text_of(unread[0])
@@ -124,7 +124,7 @@ def test_what_lies_before_the_position_is_not_told(token: Client) -> None:
 
 @pytest.mark.parametrize("position", [LONG_AGO, "99999999999999-1-1", "x", "1-2", "-1-1-1", "é"])
 def test_a_senseless_position_is_harmless(position: str, token: Client) -> None:
-    # security 23
+    # S23
     a_run(status="completed", finished_at=clock.now() - HOUR)
     assert since(token, position) is not None
 
@@ -156,7 +156,7 @@ def test_watching_what_does_not_exist_is_404(query: dict[str, str], token: Clien
 
 
 def test_the_stream_carries_no_payload(token: Client) -> None:
-    # security 24, 11
+    # S24, S11
     position = now_position(token)
     run = a_run(
         "tests.echo",
@@ -176,7 +176,7 @@ def test_the_stream_carries_no_payload(token: Client) -> None:
 
 
 def test_schedules_are_named_only_to_those_who_may_see_them(staff: Staff) -> None:
-    # security 24
+    # S24
     run_only, both = staff("view_run"), staff("view_run", "view_schedule")
     position = now_position(both)
     a_run(status="completed", schedule=a_schedule("secret-project"), schedule_name="secret-project")
@@ -215,10 +215,10 @@ def test_a_server_with_threads_streams(token: Client) -> None:
 def test_a_stream_that_holds_a_thread_ends_soon(
     token: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # security 23
+    # S23
     assert stream.THREAD_LIFETIME_SECONDS < stream.LIFETIME_SECONDS
     monkeypatch.setattr(stream, "THREAD_LIFETIME_SECONDS", 0.1)
-    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(stream, "THREAD_HEARTBEAT_SECONDS", 0.0)
     text = text_of(ask_a_threaded_server(token))
     assert text.count(": alive") >= 1
     assert seats.taken() == 0
@@ -227,7 +227,7 @@ def test_a_stream_that_holds_a_thread_ends_soon(
 def test_only_a_few_threads_are_held_and_the_others_get_short_answers(
     token: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # security 23
+    # S23
     monkeypatch.setattr(seats, "HOLDING_A_THREAD", 2)
     held = [ask_a_threaded_server(token) for _ in range(2)]
     (frame,) = frames(text_of(ask_a_threaded_server(token)))
@@ -281,7 +281,7 @@ def test_a_stream_tells_what_happens_while_it_is_open() -> None:
 def test_a_quiet_stream_gives_signs_of_life_and_ends_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # security 23
+    # S23
     monkeypatch.setattr(stream, "LIFETIME_SECONDS", 0.2)
     monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.02)
 
@@ -296,7 +296,7 @@ def test_a_quiet_stream_gives_signs_of_life_and_ends_by_itself(
 
 
 def test_one_caller_cannot_take_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    # security 23
+    # S23
     monkeypatch.setattr(seats, "PER_CALLER", 2)
 
     async def watch() -> None:
@@ -313,7 +313,7 @@ def test_one_caller_cannot_take_all_streams(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_two_hundred_streams_meet_the_limit_of_the_process() -> None:
-    # security 23
+    # S23
     permission = Permission.objects.get(codename="view_run")
     users = [User.objects.create_user(f"u{number}", is_staff=True) for number in range(40)]
     for user in users:
@@ -335,7 +335,7 @@ def test_two_hundred_streams_meet_the_limit_of_the_process() -> None:
 
 
 def test_a_stream_that_nobody_reads_gives_its_seat_back_when_it_is_closed() -> None:
-    # security 23
+    # S23
 
     async def watch() -> None:
         response = await open_stream()
@@ -350,7 +350,7 @@ def test_a_stream_that_nobody_reads_gives_its_seat_back_when_it_is_closed() -> N
 def test_a_seat_whose_holder_vanished_is_free_after_the_lifetime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # security 23
+    # S23
     monkeypatch.setattr(seats, "PER_CALLER", 1)
     assert seats.take("somebody", lifetime_seconds=-1.0) is not None
     assert seats.take("somebody", lifetime_seconds=60.0) is not None
@@ -359,7 +359,7 @@ def test_a_seat_whose_holder_vanished_is_free_after_the_lifetime(
 
 @pytest.mark.usefixtures("quick")
 def test_a_reader_who_is_too_slow_is_told_so_and_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    # security 23: what is kept for readers has a fixed size
+    # S23: what is kept for readers has a fixed size
     monkeypatch.setattr(feed, "_RING", 3)
 
     async def watch() -> None:
@@ -378,7 +378,7 @@ def test_a_reader_who_is_too_slow_is_told_so_and_dropped(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("quick")
 def test_many_watchers_cost_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    # security 23
+    # S23
     monkeypatch.setattr(feed, "LOOK_SECONDS", 3600.0)
     shared = feed.Feed()
     looks = 0
