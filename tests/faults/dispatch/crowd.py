@@ -56,14 +56,18 @@ def set_due(cluster: Cluster, at: dt.datetime, prefix: str = "") -> None:
     )
 
 
-def lag(cluster: Cluster, share: float, prefix: str = "") -> float:
+def lag(
+    cluster: Cluster, share: float, prefix: str = "", after: dt.datetime | None = None
+) -> float:
     """How long after its time a slot became a Run, in seconds, for this share of them."""
     return float(
         cluster.value(
             "SELECT PERCENTILE_CONT(%s) WITHIN GROUP"
             " (ORDER BY EXTRACT(EPOCH FROM submitted_at - slot)) FROM sync_scheduler_run"
-            " WHERE trigger = 'slot' AND schedule_name LIKE %s || '%%'",
+            " WHERE trigger = 'slot' AND schedule_name LIKE %s || '%%'"
+            " AND slot > COALESCE(%s::timestamptz, '-infinity')",
             share,
             prefix,
+            after,
         )
     )
