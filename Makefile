@@ -20,7 +20,10 @@ UNAVAILABLE := 77
 # Databases that this machine could not provide, for the last line of `make test`.
 NOT_TESTED := $(VENV)/.not-tested
 
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults lint format types layers docs clean bench bench-peers
+# How long `make soak` lasts.
+MINUTES ?= 60
+
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults figures lint format types layers docs clean bench bench-peers soak model mutate
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +58,17 @@ test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
 test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), on PostgreSQL
 	@echo "== faults on PostgreSQL, at full length"
 	@TEST_DATABASE=postgres $(PYTEST) -m "slow or not slow" tests/faults
+
+# Of each test its full length; FIGURES="tests/faults/test_live_slots.py" for some of them.
+FIGURES ?= $(shell grep -rl 'figures.add(' tests/faults --include='test_*.py')
+figures: $(DEV_MADE) ## What the fault tests measure (lost, duplicated, effects, take-overs), as one table
+	@rm -f $(VENV)/.figures
+	@FAULTS_FIGURES=$(abspath $(VENV))/.figures TEST_DATABASE=postgres $(PYTEST) \
+		-m "slow or not slow" $(FIGURES); code=$$?; \
+		$(PY) -m tests.faults.figures $(VENV)/.figures; exit $$code
+
+soak: $(DEV_MADE) ## Random faults under load for MINUTES=60, then an audit; FAULTS_SEED=... for the same choices
+	@$(PY) -m tests.faults.soak --minutes $(MINUTES)
 
 # Only the exit code that stands for "this machine has no such server" is forgiven, never in CI
 # (where pytest does not return it), and never quietly.
@@ -92,6 +106,13 @@ docs: $(DOCS_MADE) ## The documentation, into docs/_build/html
 
 screenshots: $(DEV_MADE) ## Pictures of every screen of the admin, into .screenshots
 	@$(PY) scripts/screenshots.py
+
+# MODEL_STEPS=50000 goes further, MODEL_SEED=... repeats a run, TEST_DATABASE=postgres or mysql too.
+model: $(DEV_MADE) ## Random histories against a model of the promises
+	@MODEL_STEPS=$${MODEL_STEPS:-20000} MODEL_SEED=$${MODEL_SEED:-$$(date +%s)} $(PYTEST) -s tests/model
+
+mutate: $(DEV_MADE) ## Remove each safeguard in turn; some test must notice (PostgreSQL and SQLite)
+	@$(PY) -m tests.mutation.run
 
 bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine
 	@$(PY) -m benchmarks.worker
