@@ -23,3 +23,13 @@ def fired(folder: Path, name: str) -> list[int]:
     # A file comes into being a moment before its content.
     texts = [path.read_text() for path in sorted(found, key=lambda p: int(p.suffix[1:]))]
     return [int(text) for text in texts if text]
+
+
+def hold(folder: Path, name: str) -> None:
+    """Use up the one turn of a failpoint with `limit=1`, until `release` gives it back."""
+    (folder / "failpoints" / f"{name}.1").touch()
+
+
+def release(folder: Path, name: str) -> None:
+    """The next process that comes there is hit."""
+    (folder / "failpoints" / f"{name}.1").unlink(missing_ok=True)

@@ -15,9 +15,11 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from tests.faults import auditor, database
 from tests.faults.harness import QUICK, Site
+from tests.faults.proxy import Proxy
 from tests.faults.seed import SEED
 from tests.services import Server, postgres_server, redis_server
 from tests.services.plugin import provide
+from tests.services.postgres_server import fresh_database
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -112,3 +114,47 @@ def postgres_site(
         call_command("migrate", verbosity=0)
         yield made
         made.close()
+
+
+@pytest.fixture
+def full_site(
+    postgres_server: Server,
+    own_redis: Server,
+    tmp_path: Path,
+    settings: Settings,
+    django_db_blocker: DjangoDbBlocker,
+) -> Generator[Site, None, None]:
+    """What a large site runs: PostgreSQL, and a Redis that the test may mistreat."""
+    url = fresh_database(postgres_server)
+    made = Site(
+        tmp_path,
+        {
+            "TEST_DATABASE": "postgres",
+            "TEST_DATABASE_URL": url,
+            "SYNC_SCHEDULER_REDIS_URL": own_redis.url,
+        },
+    )
+    settings.SYNC_SCHEDULER = as_settings(made.environment)
+    with django_db_blocker.unblock(), database.connected_to(url):
+        call_command("migrate", verbosity=0)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def database_proxy(full_site: Site, postgres_server: Server) -> Generator[Proxy, None, None]:
+    """Between the nodes of `full_site` and PostgreSQL; this process looks past it."""
+    with Proxy(postgres_server.port, name="postgres") as proxy:
+        url = full_site.environment["TEST_DATABASE_URL"]
+        full_site.environment["TEST_DATABASE_URL"] = proxy.url(url)
+        yield proxy
+
+
+@pytest.fixture
+def redis_proxy(
+    full_site: Site, own_redis: Server, settings: Settings
+) -> Generator[Proxy, None, None]:
+    """Between Redis and everybody: the nodes of `full_site`, and this process when it submits."""
+    with Proxy(own_redis.port, name="redis") as proxy:
+        _use_redis(full_site, proxy.url(own_redis.url), settings)
+        yield proxy

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -57,12 +57,18 @@ class Site:
         self.excuses: dict[str, str] = {}
         auditor.enter(self)
 
-    def start(self, *options: str, wait: bool = True, **environment: str) -> Node:
-        """A node with these options; `environment` is for this one alone."""
+    def start(
+        self,
+        *options: str,
+        wait: bool = True,
+        armed: Mapping[str, str] | None = None,
+        **environment: str,
+    ) -> Node:
+        """A node with these options; failpoints and `environment` are for this one alone."""
         options = options or ("--no-dispatch",)
         node = Node(
             [sys.executable, "-m", "django", "runscheduler", *options],
-            self._environment(environment),
+            self._environment({**environment, **(armed or {})}),
             self.folder / f"node-{len(self.nodes)}.log",
         )
         self.nodes.append(node)

@@ -33,6 +33,9 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def no_slot_lost(path: Path) -> list[str]:
+    # Before the Runs: what is dispatched while we look must not seem lost. What was edited has
+    # slots of more than one rule.
+    schedules = list(Schedule.objects.filter(version=1, last_slot__isnull=False))
     found: defaultdict[int, set[dt.datetime]] = defaultdict(set)
     ranges: defaultdict[int, list[tuple[dt.datetime, dt.datetime]]] = defaultdict(list)
     rows = Run.objects.filter(trigger="slot").exclude(schedule=None).order_by()
@@ -43,8 +46,7 @@ def no_slot_lost(path: Path) -> list[str]:
                 ends = (dt.datetime.fromisoformat(meta[end]) for end in ("from", "to"))
                 ranges[schedule_id].append((next(ends), next(ends)))
     wrong = []
-    # What was edited has slots of more than one rule.
-    for schedule in Schedule.objects.filter(version=1, last_slot__isnull=False):
+    for schedule in schedules:
         have = found[schedule.pk]
         if not have or schedule.last_slot is None:
             continue
@@ -76,8 +78,9 @@ def no_slot_twice(path: Path) -> list[str]:
 
 def effects_exactly_once(path: Path) -> list[str]:
     atomic = [job.name for job in registry.all_jobs() if job.policy.atomic]
+    ended = Run.objects.filter(job__in=atomic, finished_at__isnull=False).order_by()
+    rows = list(ended.values_list("id", "status"))
     effects = Counter(Effect.objects.order_by().values_list("run", flat=True))
-    rows = Run.objects.filter(job__in=atomic).order_by().values_list("id", "status")
     return [
         f"run {run_id} is {status} and has {effects[str(run_id)]} effects"
         for run_id, status in rows
@@ -87,8 +90,9 @@ def effects_exactly_once(path: Path) -> list[str]:
 
 def every_start_has_its_attempt(path: Path) -> list[str]:
     starts = ledger.starts(path)
-    attempts = Counter(str(i) for i in Attempt.objects.order_by().values_list("run_id", flat=True))
+    # In this order: an attempt is recorded when its Run stops running.
     rows = {str(i): s for i, s in Run.objects.order_by().values_list("id", "status")}
+    attempts = Counter(str(i) for i in Attempt.objects.order_by().values_list("run_id", flat=True))
     return [
         f"run {run} was entered {number} times in {attempts[run]} attempts"
         for run, number in starts.items()

@@ -44,11 +44,15 @@ class Node:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def has_started(self) -> bool:
+        return "started (" in self.output()
+
     def wait_started(self) -> None:
         def started() -> bool:
             if not self.is_running:
                 raise AssertionError(f"the node ended while starting\n{self.output()}")
-            return "started (" in self.output()
+            return self.has_started
 
         wait_until(started, seconds=40, what="the node has started")
         self.descriptors = resources.descriptors(self.pid)

@@ -113,6 +113,10 @@ class Proxy:
             swallow_share=swallow_share,
         )
 
+    def lead_to(self, port: int) -> None:
+        """Another server from now on; whoever is connected stays until it is reset."""
+        self._upstream = (self._upstream[0], port)
+
     def heal(self) -> None:
         self.behaviour = Behaviour()
 

@@ -379,3 +379,10 @@ def atomic_durable(ctx: JobContext, name: str) -> None:
     """Wants a commit of its own inside the Run's transaction."""
     with transaction.atomic(durable=True):
         Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+
+
+@job(name="tests.stubborn", atomic=True, max_attempts=100, backoff=fixed(0.05))
+def stubborn(ctx: JobContext, name: str) -> None:
+    """Has its effect in the end, however often the network is against it."""
+    note(f"start stubborn {ctx.id} {ctx.attempt}")
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)

@@ -1,0 +1,98 @@
+"""Schedules with a known number of slots, and what has become of all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import Counter
+
+from sync_scheduler import cron
+from sync_scheduler.models import Run, Schedule
+from sync_scheduler.store.locking import database_now
+from tests.testapp import jobs
+from tests.testapp.models import Effect
+
+_SECOND = dt.timedelta(seconds=1)
+_MINUTE = dt.timedelta(minutes=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """`lost`: slots without a Run; `duplicated`: Runs or effects beyond one per slot."""
+
+    lost: int
+    duplicated: int
+    effects: int
+    ended: int
+    lags: tuple[float, ...]
+
+    def lag(self, share: float) -> float:
+        """How late the slots were dispatched, at this share of them (0.99), in seconds."""
+        ordered = sorted(self.lags)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Slots:
+    """`schedules` times `count` slots from `start` on, one per second or per minute."""
+
+    schedules: int
+    count: int
+    start: dt.datetime
+
+    @property
+    def total(self) -> int:
+        return self.schedules * self.count
+
+    def outcome(self) -> Outcome:
+        rows = list(
+            Run.objects.filter(trigger="slot")
+            .order_by()
+            .values_list("schedule_name", "slot", "submitted_at", "status")
+        )
+        runs = Counter((name, slot) for name, slot, _, _ in rows)
+        effects = Counter(Effect.objects.order_by().values_list("name", flat=True))
+        return Outcome(
+            lost=self.total - len(runs),
+            duplicated=sum(n - 1 for n in runs.values()) + sum(n - 1 for n in effects.values()),
+            effects=sum(effects.values()),
+            ended=sum(1 for *_, status in rows if status == "completed"),
+            lags=tuple((at - slot).total_seconds() for _, slot, at, _ in rows if slot is not None),
+        )
+
+    def are_done(self) -> bool:
+        """Whether every slot has its completed Run."""
+        return Run.objects.filter(trigger="slot", status="completed").count() >= self.total
+
+
+def every_second(schedules: int, count: int, in_seconds: float = 2.0) -> Slots:
+    """Slots that come, one per second, each with one effect."""
+    now = database_now()
+    start = (now + dt.timedelta(seconds=in_seconds)).replace(microsecond=0) + _SECOND
+    for number in range(schedules):
+        _register(number, "* * * * * *", start, start + (count - 1) * _SECOND)
+    return Slots(schedules=schedules, count=count, start=start)
+
+
+def missed(schedules: int, count: int) -> Slots:
+    """Slots that are past already, one per minute, all to be caught up with."""
+    start = database_now().replace(second=0, microsecond=0) - (count + 1) * _MINUTE
+    for number in range(schedules):
+        name = _register(number, "* * * * *", start, start + (count - 1) * _MINUTE)
+        # As if nobody had dispatched since: registering looks ahead only.
+        Schedule.objects.filter(name=name).update(next_run_at=start)
+    return Slots(schedules=schedules, count=count, start=start)
+
+
+def _register(number: int, expression: str, start: dt.datetime, end: dt.datetime) -> str:
+    name = f"slots-{number:03d}"
+    Schedule.objects.register(
+        name,
+        job=jobs.slot_effect,
+        rule=cron(expression, tz="UTC", start_at=start, end_at=end),
+        input={"name": name},
+        misfire="catch_up_all",
+        max_catch_up=1000,
+        overlap="concurrent",
+    )
+    return name
