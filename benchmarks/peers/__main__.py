@@ -26,16 +26,15 @@ from typing import Any
 
 import redis
 
-from benchmarks.peers import machine, stamps
+from benchmarks.peers import machine, report, stamps
 from benchmarks.peers.catalogue import OURS, Peer, chosen
-from benchmarks.peers.comparison import Figures, median, missed, ranked, summary, table
+from benchmarks.peers.comparison import figures
 from benchmarks.peers.environment import CACHE, CHECKOUT, NotInstalled, python_of
 from benchmarks.peers.project import DATABASE_URL, REDIS_URL
 from tests.services import postgres_server, redis_server
 from tests.services.server import Server
 
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-SECONDS = 180.0
 
 
 class NotMeasured(Exception):
@@ -50,10 +49,8 @@ class Session:
     cache: Server
     folder: Path
     options: argparse.Namespace
-    measured: dict[str, list[Figures]] = field(default_factory=dict)
+    measurements: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
-    pythons: dict[str, str] = field(default_factory=dict)
-    raw: list[dict[str, Any]] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
 
     def add(self, peer: Peer) -> None:
@@ -64,26 +61,12 @@ class Session:
             self.absent[peer.name] = str(error)
             print(f"  {peer.name:<24} NOT MEASURED: {error}", flush=True)
             return
-        waits = found["waits_ms"]
-        figures = Figures(
-            name=peer.name,
-            title=peer.title,
-            keeps=peer.keeps,
-            is_ours=peer.is_ours,
-            throughput=found["throughput"],
-            submit=found["submit"],
-            p50=ranked(waits, 50),
-            p99=ranked(waits, 99),
-            jobs=found["jobs"],
-            waits=len(waits),
-        )
-        self.measured.setdefault(peer.name, []).append(figures)
+        self.measurements.append({"peer": peer.name, **found})
         self.versions |= found["versions"]
-        self.pythons[peer.name] = found["python"]
-        self.raw.append({"peer": peer.name, **found})
+        shown = figures(peer, found)
         print(
-            f"  {peer.name:<24} {figures.throughput:>9,.0f} jobs/s  "
-            f"{figures.submit:>7,.0f} submits/s  p50 {figures.p50 or 0:>7,.1f} ms",
+            f"  {peer.name:<24} {shown.throughput:>9,.0f} jobs/s  {shown.submit:>7,.0f} submits/s  "
+            f"p50 {shown.p50 or 0:>7,.1f} ms  floor {shown.floor:>7,.0f}",
             flush=True,
         )
 
@@ -172,9 +155,8 @@ def run(current: Session, peers: Sequence[Peer]) -> dict[str, Any]:
         "machine": facts,
         "floor": floors,
         "versions": current.versions,
-        "pythons": current.pythons,
         "not_measured": current.absent,
-        "measurements": current.raw,
+        "measurements": current.measurements,
     }
 
 
@@ -197,23 +179,6 @@ def _said(floor: dict[str, float]) -> str:
     )
 
 
-def conclude(current: Session) -> int:
-    """Print the table and what was missed; the exit code."""
-    if OURS.name not in current.measured:
-        print("Ours could not be measured.")
-        return 1
-    rows = {name: median(found) for name, found in current.measured.items()}
-    ours = rows.pop(OURS.name)
-    others = list(rows.values())
-    print("\n" + table(ours, others))
-    print("\nMeasured: " + summary(current.versions))
-    for name, why in current.absent.items():
-        print(f"{'Failed once' if name in current.measured else 'Not measured'}: {name}: {why}")
-    faults = missed(ours, others)
-    print("\n".join(f"MISSED: {fault}" for fault in faults) or "All targets met.")
-    return 1 if faults else 0
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.peers")
     parser.add_argument("--peers", default="", help="only these, comma-separated")
@@ -233,7 +198,8 @@ def main(arguments: list[str]) -> int:
     with session(options) as current:
         found = run(current, peers)
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
-        return conclude(current)
+        print("\n" + report.plain(found))
+        return 1 if report.has_missed(found) else 0
 
 
 if __name__ == "__main__":

@@ -6,15 +6,16 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from benchmarks.peers.catalogue import Keeper
+from benchmarks.peers.catalogue import Keeper, Peer
 
 TIMES_THE_FASTEST = 2.0
 TIMES_THE_DATABASE = 10.0
 
 HEADINGS = (
     *("", "outcome kept in", "jobs/s", "ours is", "submits/s", "ours is"),
-    *("p50 ms", "ours is", "p99 ms", "jobs", "waits"),
+    *("p50 ms", "ours is", "p99 ms", "jobs", "waits", "floor"),
 )
 
 
@@ -32,6 +33,25 @@ class Figures:
     p99: float | None
     jobs: int
     waits: int
+    floor: float  # bare single commits per second, taken beside this measurement
+
+
+def figures(peer: Peer, found: Mapping[str, Any]) -> Figures:
+    """From what the driver wrote."""
+    waits = found["waits_ms"]
+    return Figures(
+        name=peer.name,
+        title=peer.title,
+        keeps=peer.keeps,
+        is_ours=peer.is_ours,
+        throughput=found["throughput"],
+        submit=found["submit"],
+        p50=ranked(waits, 50),
+        p99=ranked(waits, 99),
+        jobs=found["jobs"],
+        waits=len(waits),
+        floor=found["floor"],
+    )
 
 
 def ranked(values: Sequence[float], percent: float) -> float | None:
@@ -60,6 +80,7 @@ def median(measured: Sequence[Figures]) -> Figures:
         p99=middle([each.p99 for each in measured]),
         jobs=first.jobs,
         waits=first.waits,
+        floor=statistics.median(each.floor for each in measured),
     )
 
 
@@ -96,6 +117,7 @@ def _cells(ours: Figures, other: Figures) -> list[str]:
         _milliseconds(other.p99),
         f"{other.jobs:,}",
         f"{other.waits:,}",
+        f"{other.floor:,.0f}",
     ]
 
 
@@ -128,7 +150,3 @@ def _short(ours: Figures, other: Figures, wanted: float, why: str) -> list[str]:
     if ratio >= wanted:
         return []
     return [f"{ratio:.2f} times {other.title} ({why}), wanted {wanted:g}"]
-
-
-def summary(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))

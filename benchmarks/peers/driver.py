@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.peers import stamps
-from benchmarks.peers.project import Project
+from benchmarks.peers.project import Project, bare_commits
 
 WARM_UP = 10
 START_SECONDS = 30.0
@@ -124,6 +124,8 @@ def waits(project: Project, count: int, pause: float, seconds: float) -> list[fl
 def measure(project: Project, given: argparse.Namespace) -> dict[str, object]:
     project.prepare()
     stamps.clear()
+    # Taken around the measurement, since what else the machine does must be seen beside it.
+    before = bare_commits()
     submits = min(given.submits, given.jobs - WARM_UP)
     rate = submit_rate(project, submits)
     fill(project, given.jobs - submits - WARM_UP)
@@ -134,6 +136,7 @@ def measure(project: Project, given: argparse.Namespace) -> dict[str, object]:
         is_idle = done >= given.jobs
         waited = waits(project, given.waits, given.pause, given.seconds) if is_idle else []
     return {
+        "floor": (before + bare_commits()) / 2,
         "throughput": per_second,
         "submit": rate,
         "waits_ms": waited,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -61,3 +62,13 @@ def redis_url(number: int = 0) -> str:
 
 def rows(question: str) -> Callable[[], int]:
     return lambda: int(database().execute(question).fetchone()[0])
+
+
+def bare_commits(count: int = 300) -> float:
+    """Single commits of one short row per second: how fast the machine is at this very moment."""
+    connection = database()
+    connection.execute("CREATE TABLE IF NOT EXISTS bare (id serial, a text, b timestamptz)")
+    begin = time.perf_counter()
+    for _ in range(count):
+        connection.execute("INSERT INTO bare (a, b) VALUES ('x', now())")
+    return count / (time.perf_counter() - begin)

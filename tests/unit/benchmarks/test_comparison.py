@@ -7,6 +7,7 @@ import pytest
 from benchmarks.peers.catalogue import OURS, PEERS, Keeper, chosen
 from benchmarks.peers.comparison import Figures, median, missed, ranked, table, times
 from benchmarks.peers.environment import reason
+from benchmarks.peers.report import BEGIN, END, verdict, written
 
 
 def figures(
@@ -23,6 +24,7 @@ def figures(
         p99=None,
         jobs=2000,
         waits=100,
+        floor=1000,
     )
 
 
@@ -89,3 +91,18 @@ def test_the_reason_is_what_pip_called_an_error() -> None:
     said = "WARNING: a\nERROR: no version of x\nERROR: No matching distribution for x\nnotice: b\n"
     assert reason(said) == "No matching distribution for x"
     assert reason("Traceback\nKilled\n") == "Killed"
+
+
+def test_a_run_without_ours_is_a_missed_target_and_says_who_is_absent() -> None:
+    run = {"measurements": [], "not_measured": {"huey-thread": "no such package"}}
+    assert verdict(run) == [
+        "Not measured: huey-thread: no such package",
+        "MISSED: ours could not be measured",
+    ]
+
+
+def test_the_page_changes_only_between_its_marks() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert written(page, "new") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    with pytest.raises(ValueError, match="has no"):
+        written("no marks", "new")
