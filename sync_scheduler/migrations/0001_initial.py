@@ -296,7 +296,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=sync_scheduler.models.indexes.PartialIndex(fallback=['schedule', 'status'], fields=['schedule'], name='run_active_of_schedule', where=models.Q(('status__in', ('submitted', 'running')), ('schedule__isnull', False))),
+            index=sync_scheduler.models.indexes.PartialIndex(fallback=['status', 'schedule'], fields=['schedule'], name='run_active_of_schedule', where=models.Q(('status__in', ('submitted', 'running')), ('schedule__isnull', False))),
         ),
         migrations.AddIndex(
             model_name='run',
@@ -308,7 +308,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=sync_scheduler.models.indexes.PartialIndex(fields=['finished_at'], name='run_finished', where=models.Q(('finished_at__isnull', False))),
+            index=sync_scheduler.models.indexes.PartialIndex(fields=['finished_at', 'namespace', 'status'], name='run_finished', where=models.Q(('finished_at__isnull', False))),
         ),
         migrations.AddIndex(
             model_name='run',

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ACTIVE = models.Q(status__in=("submitted", "running"))
 READY = models.Q(status="submitted", waiting_for__isnull=True)
 RUNNING = models.Q(status="running")
+# Ended, but not as it should: the few that people look for among all that completed.
+TROUBLED = models.Q(status__in=("failed", "timed_out", "cancelled", "skipped"))
 
 
 class Run(Namespaced):
@@ -118,7 +120,8 @@ class Run(Namespaced):
                 name="run_active_of_schedule",
                 fields=["schedule"],
                 where=ACTIVE & models.Q(schedule__isnull=False),
-                fallback=["schedule", "status"],
+                # Not the other way round: MySQL would take it for `run_history`, and sort.
+                fallback=["status", "schedule"],
             ),
             PartialIndex(
                 name="run_history",
@@ -131,11 +134,13 @@ class Run(Namespaced):
                 where=RUNNING & models.Q(gate__isnull=False),
                 fallback=["gate", "status"],
             ),
+            # With what is counted by, so that the last day is counted without reading its rows.
             PartialIndex(
                 name="run_finished",
-                fields=["finished_at"],
+                fields=["finished_at", "namespace", "status"],
                 where=models.Q(finished_at__isnull=False),
             ),
+            PartialIndex(name="run_troubled", fields=["status", "id"], where=TROUBLED),
             PartialIndex(
                 name="one_run_per_key",
                 fields=["dedupe"],

@@ -59,7 +59,7 @@ def _ended(start: dt.datetime) -> dict[tuple[str, str], int]:
         Run.objects.filter(finished_at__gte=start)
         .order_by()
         .values_list("job", "status")
-        .annotate(number=Count("id"))
+        .annotate(number=Count("*"))
     )
     found: dict[tuple[str, str], int] = {}
     for name, state, number in rows:

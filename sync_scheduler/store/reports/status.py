@@ -98,7 +98,7 @@ def ended_since(start: dt.datetime) -> Ended:
         Run.objects.filter(finished_at__gte=start)
         .order_by()
         .values_list("status")
-        .annotate(number=Count("id"))
+        .annotate(number=Count("*"))
     )
     return Ended(
         completed=counts.get(State.COMPLETED, 0),

@@ -14,7 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from sync_scheduler import clock
 from sync_scheduler.models import Run
 from sync_scheduler.store import claims, gates, nodes, waiting
+from sync_scheduler.store.reports import status
 from tests.integration.store.runs import JOB
+
+TROUBLED = ("failed", "timed_out", "cancelled", "skipped")
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -35,6 +38,8 @@ def _many_rows(transactional_db: None) -> None:
             return Run(status="running", run_at=at, node=f"node-{i % 3}", gate="g", **common)
         if i % 100 == 2:
             return Run(status="submitted", run_at=at, waiting_for="gate:g", gate="g", **common)
+        if i % 1000 == 3:
+            return Run(status=TROUBLED[i // 1000 % 4], run_at=at, finished_at=at, **common)
         return Run(status="completed", run_at=at, finished_at=at, **common)
 
     Run.objects.bulk_create((run(i) for i in range(8000)), batch_size=2000)
@@ -118,3 +123,26 @@ def test_old_runs_are_found_by_when_they_ended() -> None:
     old = Run.objects.filter(finished_at__lt=horizon).order_by("finished_at")
     used, scans = indexes_of(lambda: list(old.values_list("id")[:100]))
     assert ("run_finished" in used, scans) == (True, False)
+
+
+@pytest.mark.parametrize("ending", TROUBLED)
+def test_what_did_not_end_well_is_found_by_its_own_index(ending: str) -> None:
+    # D1
+    newest = Run.objects.filter(status=ending).order_by("-id").values_list("id")
+    used, scans = indexes_of(lambda: list(newest[:51]))
+    assert (used, scans) == ({"run_troubled"}, False)
+
+
+def test_the_last_day_is_counted_without_reading_its_rows() -> None:
+    # D2
+    start = clock.now() - dt.timedelta(seconds=200)
+    with CaptureQueriesContext(connection) as captured:
+        found = status.ended_since(start)
+    assert found["completed"] > 150
+    with transaction.atomic(), connection.cursor() as cursor:
+        # A table as small as this one is read as quickly in other ways.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+        cursor.execute("EXPLAIN " + captured.captured_queries[-1]["sql"])
+        plan = " ".join(line for (line,) in cursor.fetchall())
+    assert "Index Only Scan using run_finished" in plan
