@@ -8,11 +8,11 @@ it cannot push, the reconciler will.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
 import os
 import threading
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client
@@ -23,23 +23,40 @@ logger = logging.getLogger(__name__)
 _CAPACITY = 100_000
 _FLUSH_SECONDS = 0.5
 _TOGETHER_SECONDS = 0.005
+_BATCH = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Lot:
+    """What one commit left behind. It is read when it is pushed, not while somebody waits."""
+
+    size: int
+    read: Callable[[], Sequence[Ready]]
 
 
 class _Announcer:
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._pending: deque[Ready] = deque(maxlen=_CAPACITY)
+        self._lots: list[_Lot] = []
+        self._waiting = 0
+        # Whether all is pushed changes together with what waits, so that flush() can be believed.
+        self._lock = threading.Lock()
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
         thread = threading.Thread(target=self._work, name="sync-scheduler-announcer", daemon=True)
         thread.start()
 
-    def add(self, entries: Iterable[Ready]) -> None:
-        # In this order: seen as idle between the two, it is cleared and comes back by itself.
-        self._pending.extend(entries)
-        self._idle.clear()
-        self._wake.set()
+    def add(self, lot: _Lot) -> None:
+        with self._lock:
+            if self._waiting >= _CAPACITY:
+                return  # left to the reconciler
+            self._lots.append(lot)
+            self._waiting += lot.size
+            self._idle.clear()
+        # Set already: the thread has not begun to take what waits, and will find this too.
+        if not self._wake.is_set():
+            self._wake.set()
 
     def flush(self, seconds: float) -> bool:
         return self._idle.wait(seconds)
@@ -52,18 +69,24 @@ class _Announcer:
             # takes the interpreter away from whoever submits.
             clock.sleep(max(0.0, pushed_at + _TOGETHER_SECONDS - clock.monotonic()))
             self._wake.clear()
-            batch: list[Ready] = []
-            while self._pending and len(batch) < 1000:
-                batch.append(self._pending.popleft())
-            if self._pending:
-                self._wake.set()
-            self._push(batch)
+            entries = [entry for lot in self._take() for entry in _read(lot)]
+            for start in range(0, len(entries), _BATCH):
+                self._push(entries[start : start + _BATCH])
             pushed_at = clock.monotonic()
-            if not self._pending:
+            self._rest()
+
+    def _take(self) -> list[_Lot]:
+        with self._lock:
+            taken, self._lots, self._waiting = self._lots, [], 0
+        return taken
+
+    def _rest(self) -> None:
+        with self._lock:
+            if not self._lots:
                 self._idle.set()
 
     def _push(self, batch: list[Ready]) -> None:
-        if not batch or client.is_broken():
+        if client.is_broken():
             return
         try:
             push(batch)
@@ -77,12 +100,25 @@ class _Announcer:
             )
 
 
+def _read(lot: _Lot) -> Sequence[Ready]:
+    try:
+        return lot.read()
+    except Exception:  # the thread must outlive whatever became of these rows
+        logger.exception("runs could not be announced", extra={"event": "push_failed"})
+        return ()
+
+
 _lock = threading.Lock()
 _current: _Announcer | None = None
 
 
-def announce(entries: Iterable[Ready]) -> None:
+def announce(entries: Sequence[Ready]) -> None:
     """Hand over ids for pushing; returns at once and never raises."""
+    announce_later(len(entries), lambda: entries)
+
+
+def announce_later(size: int, read: Callable[[], Sequence[Ready]]) -> None:
+    """The same for ids that are only read when they are pushed."""
     global _current
     announcer = _current
     if announcer is None or announcer.pid != os.getpid():
@@ -90,10 +126,10 @@ def announce(entries: Iterable[Ready]) -> None:
             if _current is None or _current.pid != os.getpid():
                 _current = _Announcer()
             announcer = _current
-    announcer.add(entries)
+    announcer.add(_Lot(size, read))
 
 
-def announce_if_redis(entries: Iterable[Ready]) -> None:
+def announce_if_redis(entries: Sequence[Ready]) -> None:
     if conf.get().uses_redis:
         announce(entries)
 

@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -19,7 +18,7 @@ from sync_scheduler.intake.ready import announce_on_commit
 from sync_scheduler.jobs import ancestry, payload, registry
 from sync_scheduler.jobs.definition import Job, Options
 from sync_scheduler.models import Run
-from sync_scheduler.models.identity import fingerprint, uuid7
+from sync_scheduler.models.identity import fingerprint, uuid7, uuid7_many
 from sync_scheduler.store import births, cancels
 
 logger = logging.getLogger(__name__)
@@ -86,11 +85,15 @@ def submit_many(job: Job, inputs: Sequence[dict[str, Any]], options: Options) ->
     clean = [payload.encode(one, f"Input {i}", limit) for i, one in enumerate(inputs)]
     if not clean:
         return []
-    template = _new_run(job, {}, options, SUBMITTED)
-    rows = [
-        births.Varying(id=uuid7(), input=one, text=text, gate=_gate(job, one))
-        for one, text in clean
-    ]
+    # The first of them, because a key of the limit may be read from any input, but not from none.
+    template = _new_run(job, clean[0][0], options, SUBMITTED)
+    stored = [one for one, _ in clean]
+    rows = births.Varying(
+        ids=uuid7_many(len(clean)),
+        inputs=stored,
+        texts=[text for _, text in clean],
+        gates=[_gate(job, one) for one in stored] if template.gate else [None] * len(clean),
+    )
     runs = births.insert_many(template, rows)
     announce_on_commit(runs)
     if _after_submit or signals.run_submitted.receivers:
@@ -166,7 +169,7 @@ def _tell(run: Run) -> None:
         hook(run)
     if signals.run_submitted.receivers:
         transaction.on_commit(
-            partial(signals.notify, signals.run_submitted, Run, run=run),
+            lambda: signals.notify(signals.run_submitted, Run, run=run),
             using=conf.get().DATABASE,
             robust=True,
         )

@@ -17,6 +17,8 @@ MAX_DEPTH = 64
 _LARGEST_INT = 2**63 - 1
 
 Json = Any
+# Where a value stands: what the whole is called, or the path of the one around it and a step.
+Path = str | tuple[Any, Any]
 
 
 def normalise(value: Any, what: str, max_bytes: int) -> Json:
@@ -30,8 +32,10 @@ def encode(value: Any, what: str, max_bytes: int) -> tuple[Json, str]:
         return {}, "{}"
     clean = _walk(value, what, 0)
     text = dump(clean)
-    # A character is at least one byte: only long texts need to be measured.
-    size = len(text) if len(text) > max_bytes else len(text.encode())
+    # A character is one byte at least and four at most: most texts need not be measured.
+    size = len(text)
+    if size <= max_bytes < 4 * size:
+        size = len(text.encode())
     if size > max_bytes:
         raise InvalidInput(
             f"{what} is {size:,} bytes as JSON; at most {max_bytes:,} are allowed."
@@ -47,54 +51,66 @@ def dump(value: Json) -> str:
     return _encoder.encode(value)
 
 
-def _walk(value: Any, where: str, depth: int) -> Json:  # noqa: C901  # one branch per JSON type
+def _walk(value: Any, path: Path, depth: int) -> Json:  # noqa: C901  # one branch per JSON type
     if value is None or value is True or value is False:
         return value
     kind = type(value)
     if kind is str:
-        return _text(value, where)
+        return _text(value, path)
     if kind is int:
         if -_LARGEST_INT <= value <= _LARGEST_INT:
             return value
-        raise InvalidInput(f"{where} is beyond 64 bits; pass it as text.")
+        raise InvalidInput(f"{_where(path)} is beyond 64 bits; pass it as text.")
     if kind is float:
         if math.isfinite(value):
             return value
-        raise InvalidInput(f"{where} is {value}, which JSON cannot hold; pass None instead.")
+        raise InvalidInput(f"{_where(path)} is {value}, which JSON cannot hold; pass None instead.")
     if depth >= MAX_DEPTH:
-        raise InvalidInput(f"{where} is nested deeper than {MAX_DEPTH} levels.")
+        raise InvalidInput(f"{_where(path)} is nested deeper than {MAX_DEPTH} levels.")
     if isinstance(value, list | tuple):
-        return [_walk(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+        return [_walk(item, (path, i), depth + 1) for i, item in enumerate(value)]
     if isinstance(value, dict):
-        return {
-            _key(key, where): _walk(item, f"{where}[{key!r}]", depth + 1)
-            for key, item in value.items()
-        }
+        return {_key(key, path): _walk(item, (path, key), depth + 1) for key, item in value.items()}
     # Subclasses (str enums, numpy-like ints) are taken as the plain type that they claim to be.
     if isinstance(value, str):
-        return _text(str.__str__(value), where)  # an enum's own str() may be its name
+        return _text(str.__str__(value), path)  # an enum's own str() may be its name
     for plain in (int, float):
         if isinstance(value, plain):
-            return _walk(plain(value), where, depth)
+            return _walk(plain(value), path, depth)
     raise InvalidInput(
-        f"{where} is of type {kind.__name__}, which is not JSON;"
+        f"{_where(path)} is of type {kind.__name__}, which is not JSON;"
         " pass text, numbers, lists or dictionaries."
     )
 
 
-def _key(key: Any, where: str) -> str:
+def _where(path: Path) -> str:
+    """The path for people. Only an error needs it, so only an error pays for it."""
+    steps = []
+    while isinstance(path, tuple):
+        path, step = path
+        steps.append(f"[{step!r}]")
+    return path + "".join(reversed(steps))
+
+
+def _key(key: Any, path: Path) -> str:
     if not isinstance(key, str):
-        raise InvalidInput(f"{where} has the key {key!r}; keys must be text.")
-    return _text(key, f"a key of {where}")
+        raise InvalidInput(f"{_where(path)} has the key {key!r}; keys must be text.")
+    return _text(key, path, "a key of ")
 
 
-def _text(value: str, where: str) -> str:
+def _text(value: str, path: Path, what: str = "") -> str:
     if "\0" in value:
-        raise InvalidInput(f"{where} contains a NUL character, which databases cannot store.")
+        raise InvalidInput(
+            f"{what}{_where(path)} contains a NUL character, which databases cannot store."
+        )
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(f"{where} contains half of a surrogate pair; clean the text.") from None
+        raise InvalidInput(
+            f"{what}{_where(path)} contains half of a surrogate pair; clean the text."
+        ) from None
     return value
 
 

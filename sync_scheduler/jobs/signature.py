@@ -32,6 +32,7 @@ class Signature:
                     " input is stored by name."
                 )
         self.names = tuple(p.name for p in self.parameters if p.kind is not p.VAR_KEYWORD)
+        self._known = frozenset(self.names)
         self._open = any(p.kind is p.VAR_KEYWORD for p in self.parameters)
         self._required = tuple(
             p.name for p in self.parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD
@@ -53,16 +54,16 @@ class Signature:
 
     def encode(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """The input as JSON types, checked against names and hints."""
-        values = self._by_name(args, given)
-        unknown = [name for name in values if name not in self.names]
-        if unknown and not self._open:
+        values = self._by_name(args, given) if args else given
+        if not self._open and not self._known.issuperset(values):
+            unknown = next(name for name in values if name not in self._known)
             raise InvalidInput(
-                f"Job {self._name!r} takes no argument {unknown[0]!r};"
+                f"Job {self._name!r} takes no argument {unknown!r};"
                 f" it takes {', '.join(self.names) or 'none'}."
             )
-        missing = [name for name in self._required if name not in values]
-        if missing:
-            raise InvalidInput(f"Job {self._name!r} needs the argument {missing[0]!r}.")
+        for name in self._required:
+            if name not in values:
+                raise InvalidInput(f"Job {self._name!r} needs the argument {name!r}.")
         codecs = self.codecs
         encoded = {}
         for name, value in values.items():

@@ -1,7 +1,9 @@
 """How a Run comes into being: inserted in the caller's transaction, once per key.
 
 A web request waits for this, so a Run is stored with one short statement: columns that hold
-their default stand in its text, only the others travel as parameters.
+their default stand in its text (or are left out, where that is NULL), only the others travel as
+parameters. The text is the same for every Run of a kind, so that a connection which prepares its
+statements (`server_side_binding` and `prepare_threshold` of Django's options) prepares this one.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 import uuid
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Field
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Field, JSONField
 from django.db.models.base import ModelState
 
+from sync_scheduler.jobs import payload
 from sync_scheduler.models import Run
 from sync_scheduler.store.locking import alias, connection, speaks_arrays
 
@@ -27,12 +31,12 @@ _PORTABLE_BATCH = 500
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Varying:
-    """`text` is `input` as JSON."""
+    """Lists of equal length, an entry per Run. `texts` are the inputs as JSON."""
 
-    id: uuid.UUID
-    input: dict[str, Any]
-    text: str
-    gate: str | None
+    ids: Sequence[uuid.UUID]
+    inputs: Sequence[dict[str, Any]]
+    texts: Sequence[str]
+    gates: Sequence[str | None]
 
 
 def new(**values: Any) -> Run:
@@ -52,79 +56,73 @@ def new(**values: Any) -> Run:
 def insert(run: Run) -> bool:
     """Store a new Run. False: its key is taken, nothing was written."""
     using = connection()
-    blank, given = _blank(), run.__dict__
-    fields = tuple(f for f in _fields() if given[f.attname] != blank[f.attname])
-    values = [f.get_db_prep_save(given[f.attname], using) for f in fields]
-    sql = _insert_one(using.vendor, fields)
-    if run.dedupe is None:
-        with using.cursor() as cursor:
-            cursor.execute(sql, values)
-    elif using.features.supports_ignore_conflicts and using.vendor != "mysql":
-        with using.cursor() as cursor:
-            cursor.execute(sql + " ON CONFLICT DO NOTHING", values)
-            if cursor.rowcount == 0:
-                return False
-    else:
+    names = _given(run.__dict__)
+    values = _values(run.__dict__, names, using)
+    is_keyed = run.dedupe is not None
+    if is_keyed and using.vendor == "mysql":
         # MySQL's INSERT IGNORE would also hide values that do not fit.
         try:
             with transaction.atomic(using=alias()), using.cursor() as cursor:
-                cursor.execute(sql, values)
+                cursor.execute(_insert_one(using.vendor, names, ignores_conflicts=False), values)
         except IntegrityError:
             return False
-    _mark_stored(run)
+    else:
+        with using.cursor() as cursor:
+            cursor.execute(_insert_one(using.vendor, names, ignores_conflicts=is_keyed), values)
+            if is_keyed and cursor.rowcount == 0:
+                return False
+    run.__dict__["_state"] = _stored_in(alias())
     return True
 
 
-def insert_many(template: Run, rows: Sequence[Varying]) -> list[Run]:
-    """Store many Runs that differ only in input (and what follows from it). One statement."""
-    runs = [_like(template, row) for row in rows]
-    if not runs:
-        return runs
+def insert_many(template: Run, rows: Varying) -> list[Run]:
+    """Store many Runs that differ only in input (and what follows from it); all or none."""
+    if not rows.ids:
+        return []
     if speaks_arrays():
-        _insert_document(template, rows)
+        _insert_arrays(template, rows)
     else:
-        Run.objects.bulk_create(runs, batch_size=_PORTABLE_BATCH)
-    for run in runs:
-        _mark_stored(run)
-    return runs
+        with transaction.atomic(using=alias(), savepoint=False):
+            _insert_portably(template, rows)
+    return list(_stored(template, rows))
 
 
 def by_key(dedupe: uuid.UUID) -> Run | None:
     return Run.objects.filter(dedupe=dedupe).first()
 
 
-def _insert_document(template: Run, rows: Sequence[Varying]) -> None:
-    using = connection()
-    constants = [
-        f.get_db_prep_save(getattr(template, f.attname), using)
-        for f in _fields()
-        if f.name not in _VARYING
-    ]
-    ids = "{" + ",".join([row.id.hex for row in rows]) + "}"
-    inputs = "[" + ",".join([row.text for row in rows]) + "]"
-    gates = [row.gate for row in rows] if any(row.gate for row in rows) else []
-    with using.cursor() as cursor:
-        cursor.execute(_insert_many(), [inputs, gates, *constants, ids])
+# -------------------------------------------------------------------------- one
 
 
-@cache
-def _fields() -> tuple[Field[Any, Any], ...]:
-    return tuple(Run._meta.concrete_fields)
+def _given(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The attributes that hold something else than their default."""
+    return tuple([name for name, blank in _blank().items() if run[name] != blank])
 
 
-@cache
-def _blank() -> dict[str, Any]:
-    """The attributes of a Run on which nothing has been set."""
-    defaults = {f.attname: copy.copy(f.get_default()) for f in _fields()}
-    return defaults | {"id": None, "namespace": "", "job": ""}
+def _values(run: Mapping[str, Any], names: Sequence[str], using: BaseDatabaseWrapper) -> list[Any]:
+    """As the driver takes them. Django's own way there is long, and PostgreSQL needs none of it."""
+    fields = _by_attribute()
+    if using.vendor != "postgresql":
+        return [fields[name].get_db_prep_save(run[name], using) for name in names]
+    return [payload.dump(run[name]) if name in _documents() else run[name] for name in names]
 
 
-@cache
-def _insert_one(vendor: str, given: tuple[Field[Any, Any], ...]) -> str:
-    quote = connection().ops.quote_name
-    columns = ", ".join(quote(f.column or "") for f in _fields())
-    places = ", ".join("%s" if f in given else _literal(f) for f in _fields())
-    return f"INSERT INTO {quote(Run._meta.db_table)} ({columns}) VALUES ({places})"  # noqa: S608
+@lru_cache(maxsize=1024)
+def _insert_one(vendor: str, names: tuple[str, ...], *, ignores_conflicts: bool) -> str:
+    columns, places = _columns_and_places(names)
+    suffix = " ON CONFLICT DO NOTHING" if ignores_conflicts else ""
+    return f"INSERT INTO {_table()} ({columns}) VALUES {places}{suffix}"  # noqa: S608
+
+
+def _columns_and_places(names: Sequence[str]) -> tuple[str, str]:
+    """Where the values of these attributes go. A column that is left out is NULL."""
+    quote, columns, places = connection().ops.quote_name, [], []
+    for name, field in _by_attribute().items():
+        place = "%s" if name in names else _literal(field)
+        if place != "NULL":
+            columns.append(quote(field.column or ""))
+            places.append(place)
+    return ", ".join(columns), f"({', '.join(places)})"
 
 
 def _literal(field: Field[Any, Any]) -> str:
@@ -139,32 +137,107 @@ def _literal(field: Field[Any, Any]) -> str:
     return f"'{'{}' if value == {} else value}'"
 
 
-@cache
-def _insert_many() -> str:
-    quote = connection().ops.quote_name
-    constant = [f for f in _fields() if f.name not in _VARYING]
-    columns = ", ".join(quote(name) for name in [*(f.column or "" for f in constant), *_VARYING])
-    # Without the casts PostgreSQL would take every constant of a SELECT for text.
-    casts = ", ".join(f"%s::{f.db_type(connection())}" for f in constant)
+# -------------------------------------------------------------------------- many
+
+
+def _insert_arrays(template: Run, rows: Varying) -> None:
+    """One statement; whole lists travel as one text each."""
+    using = connection()
+    names = tuple(name for name in _given(template.__dict__) if name not in _VARYING)
+    constants = _values(template.__dict__, names, using)
+    ids = "{" + ",".join([one.hex for one in rows.ids]) + "}"
+    inputs = "[" + ",".join(rows.texts) + "]"
+    gates = list(rows.gates) if any(rows.gates) else []
+    with using.cursor() as cursor:
+        cursor.execute(_insert_many(names), [*constants, ids, inputs, gates])
+
+
+@lru_cache(maxsize=1024)
+def _insert_many(names: tuple[str, ...]) -> str:
+    """Lists are read side by side; one that is shorter is filled up with NULL."""
+    using = connection()
+    columns, places = list(_VARYING), ["id", "input", "gate"]
+    for name, field in _by_attribute().items():
+        place = "%s" if name in names else _literal(field)
+        if name not in _VARYING and place != "NULL":
+            # Without the cast PostgreSQL would take every constant of a SELECT for text.
+            columns.append(using.ops.quote_name(field.column or ""))
+            places.append(f"{place}::{field.db_type(using)}")
     return (
-        f"WITH input AS (SELECT value, ordinality FROM"  # noqa: S608
-        " JSONB_ARRAY_ELEMENTS(%s::jsonb) WITH ORDINALITY),"
-        " gate AS (SELECT g, ordinality"
-        " FROM UNNEST(%s::text[]) WITH ORDINALITY AS g(g, ordinality))"
-        f" INSERT INTO {quote(Run._meta.db_table)} ({columns})"
-        f" SELECT {casts}, u.id, input.value, gate.g"
-        " FROM UNNEST(%s::uuid[]) WITH ORDINALITY AS u(id, ordinality)"
-        " JOIN input USING (ordinality) LEFT JOIN gate USING (ordinality)"
+        f"INSERT INTO {_table()} ({', '.join(columns)}) SELECT {', '.join(places)}"  # noqa: S608
+        " FROM ROWS FROM (UNNEST(%s::uuid[]), JSONB_ARRAY_ELEMENTS(%s::jsonb),"
+        " UNNEST(%s::text[])) AS given(id, input, gate)"
     )
 
 
-def _like(template: Run, row: Varying) -> Run:
-    run = Run.__new__(Run)
-    run.__dict__.update(template.__dict__)
-    run.__dict__.update(id=row.id, input=row.input, gate=row.gate, _state=ModelState())
-    return run
+def _insert_portably(template: Run, rows: Varying) -> None:
+    """As many rows in one statement as the database takes parameters for."""
+    using, template_names = connection(), _given(template.__dict__)
+    names = tuple(dict.fromkeys((*template_names, *_VARYING)))
+    common = dict(zip(names, _values(template.__dict__, names, using), strict=True))
+    fields = _by_attribute()
+    columns, places = _columns_and_places(names)
+    order = [name for name in fields if name in names]
+    most = using.features.max_query_params or _PORTABLE_BATCH * len(order)
+    size = max(1, min(_PORTABLE_BATCH, most // len(order)))
+    for start in range(0, len(rows.ids), size):
+        values: list[Any] = []
+        chunk = slice(start, start + size)
+        for own in zip(rows.ids[chunk], rows.inputs[chunk], rows.gates[chunk], strict=True):
+            common |= {
+                name: fields[name].get_db_prep_save(value, using)
+                for name, value in zip(_VARYING, own, strict=True)
+            }
+            values += [common[name] for name in order]
+        count = len(values) // len(order)
+        with using.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {_table()} ({columns}) VALUES {', '.join([places] * count)}",  # noqa: S608
+                values,
+            )
 
 
-def _mark_stored(run: Run) -> None:
-    run._state.adding = False
-    run._state.db = alias()
+def _stored(template: Run, rows: Varying) -> Iterator[Run]:
+    common, using = dict(template.__dict__), alias()
+    meta = common["meta"]
+    for own, given, gate in zip(rows.ids, rows.inputs, rows.gates, strict=True):
+        run = Run.__new__(Run)
+        run.__dict__ = {
+            **common,
+            "id": own,
+            "input": given,
+            "gate": gate,
+            "meta": copy.deepcopy(meta) if meta else {},
+            "_state": _stored_in(using),
+        }
+        yield run
+
+
+def _stored_in(using: str) -> ModelState:
+    state = ModelState()
+    state.adding, state.db = False, using
+    return state
+
+
+# -------------------------------------------------------------------------- columns
+
+
+@cache
+def _by_attribute() -> dict[str, Field[Any, Any]]:
+    return {field.attname: field for field in Run._meta.concrete_fields}
+
+
+@cache
+def _documents() -> frozenset[str]:
+    return frozenset(n for n, field in _by_attribute().items() if isinstance(field, JSONField))
+
+
+@cache
+def _blank() -> dict[str, Any]:
+    """The attributes of a Run on which nothing has been set."""
+    defaults = {n: copy.copy(f.get_default()) for n, f in _by_attribute().items()}
+    return defaults | {"id": None, "namespace": "", "job": ""}
+
+
+def _table() -> str:
+    return connection().ops.quote_name(Run._meta.db_table)

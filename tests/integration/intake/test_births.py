@@ -1,0 +1,121 @@
+"""The statements that store Runs: few, short, and the same for every Run of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from sync_scheduler import KeyConflict, job
+from sync_scheduler.coordination import local
+from sync_scheduler.jobs import registry
+from sync_scheduler.models import Run
+from tests.testapp import jobs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def preparing() -> Iterator[None]:
+    """A connection whose owner says that statements may be prepared on it."""
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL's driver prepares statements")
+    before = deepcopy(connection.settings_dict["OPTIONS"])
+    connection.close()
+    connection.settings_dict["OPTIONS"] |= {"server_side_binding": True, "prepare_threshold": 1}
+    yield
+    connection.close()
+    connection.settings_dict["OPTIONS"] = before
+
+
+def statements(captured: CaptureQueriesContext) -> list[str]:
+    return [query["sql"] for query in captured.captured_queries]
+
+
+def test_a_plain_submit_is_one_statement_without_a_transaction_of_its_own() -> None:
+    # B1
+    jobs.noop.submit()
+    with CaptureQueriesContext(connection) as captured:
+        jobs.noop.submit()
+        jobs.add.using(priority=3, delay=5, meta={"a": 1}).submit(a=1, b=2)
+    assert len(statements(captured)) == 2
+    assert all(one.startswith("INSERT INTO") for one in statements(captured))
+
+
+def test_what_is_stored_is_what_the_caller_was_given() -> None:
+    # B1
+    given = [
+        jobs.noop.submit(),
+        jobs.add.using(key="k", priority=3, queue="q", timeout=1.5, meta={"é": ["'", '"', "%s"]})
+        .submit(a=1, b=2),
+        *jobs.echo.using(priority=-7, meta={"n": 1}).submit_many(
+            [{"value": "it's 100 %s"}, {"value": {"\\": ["ü", None, 1.5, {}]}}, {}]
+        ),
+    ]  # fmt: skip
+    for run in given:
+        stored = Run.objects.get(id=run.id)
+        for field in Run._meta.concrete_fields:
+            assert getattr(run, field.attname) == getattr(stored, field.attname), field.attname
+        assert (run._state.adding, run._state.db) == (False, "default")
+
+
+def test_runs_of_one_call_are_in_the_order_of_their_inputs_and_share_nothing() -> None:
+    # B1
+    runs = jobs.echo.using(meta={"tags": []}).submit_many({"value": n} for n in range(300))
+    assert [run.id for run in runs] == sorted(run.id for run in runs)
+    assert len({run.id for run in runs}) == 300
+    runs[0].meta["tags"].append("mine")
+    assert runs[1].meta == {"tags": []}
+
+
+def test_a_limit_may_be_read_from_any_input_by_a_function() -> None:
+    # B15
+    @job(name="tests.births.by_tenant", concurrency=1, concurrency_key=lambda i: i["tenant"])
+    def by_tenant(tenant: str) -> None: ...
+
+    try:
+        runs = by_tenant.submit_many([{"tenant": "one"}, {"tenant": "two"}])
+    finally:
+        registry.remove("tests.births.by_tenant")
+    gates = Run.objects.order_by("id").values_list("gate", flat=True)
+    assert list(gates) == ["tests.births.by_tenant:one", "tests.births.by_tenant:two"]
+    assert [run.gate for run in runs] == list(gates)
+
+
+@pytest.mark.usefixtures("preparing")
+def test_a_connection_that_prepares_statements_prepares_the_submit() -> None:
+    # B1
+    runs: list[Any] = [jobs.add.submit(a=n, b=2) for n in range(5)]
+    runs += [jobs.add.using(key=f"key {n}").submit(a=n, b=2) for n in range(5)]
+    runs += jobs.add.submit_many({"a": n, "b": 2} for n in range(5))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements")
+        prepared = [row[0] for row in cursor.fetchall() if "INSERT" in row[0]]
+    assert len(prepared) == 2  # with a key and without; the same for every input
+    assert [Run.objects.get(id=run.id).input["a"] for run in runs] == [*range(5)] * 3
+    with pytest.raises(KeyConflict):
+        jobs.add.using(key="key 1").submit(a=7, b=2)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_nothing_that_goes_wrong_in_telling_reaches_who_has_committed(is_inside: bool) -> None:
+    # A9, B11
+    def broken() -> None:
+        raise RuntimeError("a listener of this process")
+
+    stop = local.listen(broken)
+    try:
+        if is_inside:
+            with transaction.atomic():
+                run = jobs.noop.submit()
+        else:
+            run = jobs.noop.submit()
+        jobs.noop.submit_many([{}, {}])
+    finally:
+        stop()
+    assert Run.objects.filter(id=run.id).exists()
+    assert Run.objects.count() == 3
