@@ -47,7 +47,9 @@ def plan(due: DueSchedule, given: Circumstances) -> Move:
     decided = _Slots(due, given)
     pause_ends = _pause_end(due, given.now)
     next_run_at: dt.datetime | None = due.next_run_at
-    if pause_ends is not None:
+    # A pause that ended before the next run has nothing to pass over; looking for slots behind
+    # its end would bring back those of a time when the schedule was off or had another rule.
+    if pause_ends is not None and due.next_run_at <= pause_ends:
         next_run_at = decided.pass_over_paused(rule, pause_ends)
     if next_run_at is not None and next_run_at <= given.now:
         next_run_at = decided.dispatch(rule, next_run_at)

@@ -178,7 +178,7 @@ def resume(schedule: Schedule) -> None:
     now = clock.now()
     with transaction.atomic(using=conf.get().DATABASE):
         before = registrations.resume(schedule.pk, now=now)
-        if before is not None and before.is_paused and not before.holds_slots_back:
+        if before is not None and not before.holds_slots_back:
             passed_slots.record_paused(before, now)
     schedule.refresh_from_db()
     _changed()

@@ -217,6 +217,12 @@ class Schedule(Namespaced):
             return False
         return self.paused_until is None or self.paused_until > clock.now()
 
+    def pause_end(self, now: dt.datetime) -> dt.datetime | None:
+        """Until when slots pass because of a pause, now at the latest; None: there is none."""
+        if self.paused_at is None:
+            return None
+        return now if self.paused_until is None else min(self.paused_until, now)
+
     @property
     def holds_slots_back(self) -> bool:
         """Whether it is paused and will run the newest passed slot when the pause ends.

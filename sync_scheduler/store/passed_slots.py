@@ -17,13 +17,16 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 def record_paused(schedule: Schedule, now: dt.datetime) -> bool:
     """Record what passed during a pause and was not seen by a dispatcher. False: nothing did."""
-    if schedule.next_run_at is None or schedule.next_run_at > now:
+    end = schedule.pause_end(now)
+    if end is None or schedule.next_run_at is None or schedule.next_run_at > end:
         return False
     rule, after = schedule.recurrence, schedule.next_run_at - _MICROSECOND
-    count = slots.count(rule, after, now)
+    if schedule.last_slot is not None:
+        after = max(after, schedule.last_slot)  # a clock that was set back does not undo slots
+    count = slots.count(rule, after, end)
     if count == 0:
         return False
-    first, last = slots.upcoming(rule, after, now, 1)[0], slots.latest(rule, after, now, 1)[0]
+    first, last = slots.upcoming(rule, after, end, 1)[0], slots.latest(rule, after, end, 1)[0]
     key = slot_key(schedule.name, last)
     meta: dict[str, object] = {"note": schedule.pause_note, "by": schedule.paused_by}
     if count > 1:

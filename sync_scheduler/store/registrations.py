@@ -15,6 +15,7 @@ from sync_scheduler.models.schedule import FAR_AWAY, RULE_FIELDS
 from sync_scheduler.store.locking import alias, connection, repeat_on_deadlock
 from sync_scheduler.timing import slots
 
+_MICROSECOND = dt.timedelta(microseconds=1)
 GONE = "gone"
 GONE_NOTE = "Disabled: it is no longer declared in the code."
 
@@ -195,9 +196,6 @@ def resume(schedule_id: int, *, now: dt.datetime) -> Schedule | None:
                 paused_until=now, retry_dispatch_at=now, version=F("version") + 1, updated_at=now
             )
             return row
-        next_run_at = row.next_run_at
-        if row.is_paused and next_run_at is not None and next_run_at <= now:
-            next_run_at = slots.next_after(row.recurrence, now)
         Schedule.objects.filter(id=row.id).update(
             paused_at=None,
             paused_until=None,
@@ -205,10 +203,23 @@ def resume(schedule_id: int, *, now: dt.datetime) -> Schedule | None:
             paused_by="",
             version=F("version") + 1,
             updated_at=now,
-            next_run_at=next_run_at,
             retry_dispatch_at=None if row.holds_slots_back else row.retry_dispatch_at,
+            **_behind_pause(row, now),
         )
         return row
+
+
+def _behind_pause(row: Schedule, now: dt.datetime) -> dict[str, dt.datetime | None]:
+    """Where the schedule goes on: slots of the pause have passed, also of one that has run out."""
+    end = row.pause_end(now)
+    if end is None or row.next_run_at is None or row.next_run_at > end:
+        return {}
+    last = slots.latest(row.recurrence, row.next_run_at - _MICROSECOND, end, 1)
+    done = [slot for slot in (*last, row.last_slot) if slot is not None]
+    return {
+        "next_run_at": slots.next_after(row.recurrence, end),
+        "last_slot": max(done, default=None),
+    }
 
 
 def _plain(value: Any) -> Any:
