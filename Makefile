@@ -23,7 +23,7 @@ NOT_TESTED := $(VENV)/.not-tested
 # How long `make soak` lasts.
 MINUTES ?= 60
 
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql faults figures lint format types layers docs clean bench bench-peers soak model mutate
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-peers soak model mutate
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,14 +31,12 @@ help: ## Show what can be made
 demo: $(RUNTIME_MADE) ## See it work: a small shop with its admin, in the browser
 	@$(PY) example_project/demo.py
 
-# Two at a time, each with servers of its own, and its output in one piece when it has ended. The
-# faults come last and alone: what they wait for (a lease, a take-over) must not wait for a browser.
+# Two at a time, each with servers of its own, and its output in one piece when it has ended.
 test: $(DEV_MADE) ## Everything that must be green: tests on three databases, faults, lint, types, layers
 	@rm -f $(NOT_TESTED)
-	@echo "Tests on SQLite, PostgreSQL and MariaDB, two at a time (about 10 minutes), then the faults ..."
+	@echo "Eight suites, two at a time; each speaks when it has ended (20 minutes in all) ..."
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target \
-		test-sqlite test-postgres test-mysql lint types layers; code=$$?; \
-		$(MAKE) --no-print-directory faults && [ $$code -eq 0 ] \
+		test-sqlite faults-dispatch faults-worker test-postgres test-mysql lint types layers \
 		|| { echo "Not green: see above." >&2; exit 1; }
 	@if [ -s $(NOT_TESTED) ]; then echo "Green, but NOT TESTED:" $$(cat $(NOT_TESTED)); \
 		else echo "All green."; fi
@@ -55,33 +53,16 @@ test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
 	@echo "== tests on MariaDB"
 	@TEST_DATABASE=mysql $(PYTEST) $(MATRIX) || $(call unless_unavailable,MariaDB)
 
-test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), on PostgreSQL
-	@echo "== faults on PostgreSQL, at full length"
-	@TEST_DATABASE=postgres $(PYTEST) -m "slow or not slow" tests/faults
+test-faults: faults-dispatch faults-worker ## Only what kills, freezes and cuts off, on PostgreSQL
 
-# Of each test its full length; FIGURES="tests/faults/test_live_slots.py" for some of them.
-FIGURES ?= $(shell grep -rl 'figures[.]add' tests/faults --include='test_*.py')
-figures: $(DEV_MADE) ## What the fault tests measure (lost, duplicated, effects, take-overs), as one table
-	@rm -f $(VENV)/.figures
-	@FAULTS_FIGURES=$(abspath $(VENV))/.figures TEST_DATABASE=postgres $(PYTEST) \
-		-m "slow or not slow" $(FIGURES); code=$$?; \
-		$(PY) -m tests.faults.figures $(VENV)/.figures; exit $$code
-
-soak: $(DEV_MADE) ## Random faults under load for MINUTES=60, then an audit; FAULTS_SEED=... for the same choices
-	@$(PY) -m tests.faults.soak --minutes $(MINUTES)
-
-# Only the exit code that stands for "this machine has no such server" is forgiven, never in CI
-# (where pytest does not return it), and never quietly.
-define unless_unavailable
-{ code=$$?; [ $$code -eq $(UNAVAILABLE) ] || exit $$code; \
-echo $(1) >> $(NOT_TESTED); \
-echo "!! NOT TESTED: $(1), as this machine cannot provide it (the reason is above)." >&2; }
-endef
-
-faults: $(DEV_MADE) ## Only what kills, freezes and cuts off, on PostgreSQL (TEST_DATABASE=... for others)
-	@echo "== faults"
-	@TEST_DATABASE=$${TEST_DATABASE:-postgres} $(PYTEST) tests/faults \
+faults-dispatch: $(DEV_MADE) ## ... of leaders and slots
+	@echo "== faults of leaders and slots"
+	@TEST_DATABASE=postgres $(PYTEST) tests/faults --ignore=tests/faults/worker \
 		|| $(call unless_unavailable,faults)
+
+faults-worker: $(DEV_MADE) ## ... of workers and Runs
+	@echo "== faults of workers and Runs"
+	@TEST_DATABASE=postgres $(PYTEST) tests/faults/worker || $(call unless_unavailable,faults)
 
 lint: $(DEV_MADE) ## Style, by ruff
 	@echo "== lint"
