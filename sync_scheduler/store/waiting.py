@@ -47,25 +47,26 @@ def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
     The running row is locked while we write: either its completion comes first and we find
     nothing to wait for, or it comes after us and finds the waiting Run.
     """
-    return repeat_on_deadlock(partial(_park, ids))
+    rows = Run.objects.filter(id__in=list(ids), guard__isnull=False).values_list("id", "guard")
+    # Each in a transaction of its own: whoever holds one row while asking for another may meet
+    # somebody who asks in the other order.
+    return sum(
+        repeat_on_deadlock(partial(_park, run_id, guard))
+        for run_id, guard in list(rows)
+        if guard is not None
+    )
 
 
-def _park(ids: Sequence[uuid.UUID]) -> int:
-    parked = 0
+def _park(run_id: uuid.UUID, guard: int) -> int:
     with transaction.atomic(using=alias()):
-        rows = Run.objects.filter(id__in=list(ids), guard__isnull=False).values_list("id", "guard")
-        for run_id, guard in rows:
-            if guard is None:
-                continue
-            running = Run.objects.filter(guard=guard, status=State.RUNNING)
-            if connection().features.has_select_for_update:
-                running = running.select_for_update()
-            if running.values_list("id", flat=True).first() is None:
-                continue
-            parked += Run.objects.filter(
-                id=run_id, status=State.SUBMITTED, waiting_for__isnull=True
-            ).update(waiting_for=guard_name(guard))
-    return parked
+        running = Run.objects.filter(guard=guard, status=State.RUNNING)
+        if connection().features.has_select_for_update:
+            running = running.select_for_update()
+        if running.values_list("id", flat=True).first() is None:
+            return 0
+        return Run.objects.filter(
+            id=run_id, status=State.SUBMITTED, waiting_for__isnull=True
+        ).update(waiting_for=guard_name(guard))
 
 
 def promote(*, guards: Sequence[int], gates: Sequence[str]) -> list[ReadyRow]:

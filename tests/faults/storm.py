@@ -133,6 +133,7 @@ class Storm:
         next_word = time.monotonic() + 60
         while (now := time.monotonic()) < end:
             self._submit()
+            self._revive()
             if faults and now >= next_fault:
                 self._strike()
                 next_fault = time.monotonic() + self._draw.uniform(*PAUSE)
@@ -164,6 +165,13 @@ class Storm:
         kind = self._draw.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
         self._faults[kind] += 1
         kinds[kind][1]()
+
+    def _revive(self) -> None:
+        """A node whose start fell into an outage has ended with a sentence; it is started anew."""
+        for index, node in enumerate(self._nodes):
+            if not node.is_running and not has_started(node):
+                self._faults["(start refused)"] += 1
+                self._replace(index)
 
     def _victim(self) -> int:
         return self._draw.randrange(1, NODES)
@@ -206,6 +214,8 @@ class Storm:
 
     def _restart_node(self) -> None:
         index = self._victim()
+        if not has_started(self._nodes[index]):
+            return  # the signal would simply kill it
         self._nodes[index].signal(signal.SIGTERM)
         if self._nodes[index].process.wait(60) != 0:
             raise AssertionError(f"it did not end well: {self._nodes[index].output()[-2000:]}")
@@ -267,6 +277,7 @@ class Storm:
         self._servers.postgres_proxy.heal()
         self._servers.redis_proxy.heal()
         connections["default"].close()
+        self._revive()
         wrong = [
             f"node {node.pid} has ended by itself\n{node.output()[-1500:]}"
             for node in self._nodes
@@ -348,6 +359,10 @@ _HARD = {
     "I6": "overlaps",
     "I7": "writes of superseded terms",
 }
+
+
+def has_started(node: Node) -> bool:
+    return "started (" in node.output()
 
 
 def measure(node: Node) -> Size:
