@@ -23,7 +23,7 @@ NOT_TESTED := $(VENV)/.not-tested
 # How long `make soak` lasts.
 MINUTES ?= 60
 
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-peers soak model mutate
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-admin bench-peers soak model mutate
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ mutate: $(DEV_MADE) ## Remove each safeguard in turn; some test must notice (Pos
 bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine
 	@$(PY) -m benchmarks.worker
 	@$(PY) -m benchmarks.dispatch
+
+bench-admin: $(DEV_MADE) ## How long every page takes with a million runs, on three databases
+	@$(PY) -m benchmarks.admin
 
 bench-peers: $(DEV_MADE) ## Ours beside other job queues, each installed into .bench; takes half an hour
 	@$(PY) -m benchmarks.peers
