@@ -15,6 +15,7 @@ import datetime as dt
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,9 +65,10 @@ class Session:
         self.measurements.append({"peer": peer.name, **found})
         self.versions |= found["versions"]
         shown = figures(peer, found)
+        wait = "-" if shown.p50 is None else f"{shown.p50:,.1f}"
         print(
             f"  {peer.name:<24} {shown.throughput:>9,.0f} jobs/s  {shown.submit:>7,.0f} submits/s  "
-            f"p50 {shown.p50 or 0:>7,.1f} ms  floor {shown.floor:>7,.0f}",
+            f"p50 {wait:>7} ms  floor {shown.floor:>7,.0f}",
             flush=True,
         )
 
@@ -141,23 +143,23 @@ def session(options: argparse.Namespace) -> Iterator[Session]:
 
 
 def run(current: Session, peers: Sequence[Peer]) -> dict[str, Any]:
-    """All rounds; returns everything that is worth keeping."""
-    facts = machine.facts(current.postgres.url, current.cache.url)
-    floors = []
-    for number in range(current.options.repeat):
-        floors.append(current.floor())
-        print(f"Round {number + 1} of {current.options.repeat}; floor: {_said(floors[-1])}")
-        for peer in (OURS, *peers, *((OURS,) if peers else ())):
-            current.add(peer)
-    return {
+    """All rounds. Kept after each measurement, so that an interrupted run is not lost."""
+    found: dict[str, Any] = {
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
-        "machine": facts,
-        "floor": floors,
+        "machine": machine.facts(current.postgres.url, current.cache.url),
+        "floor": [],
         "versions": current.versions,
         "not_measured": current.absent,
         "measurements": current.measurements,
     }
+    for number in range(current.options.repeat):
+        found["floor"].append(current.floor())
+        print(f"Round {number + 1} of {current.options.repeat}; {_said(found['floor'][-1])}")
+        for peer in (OURS, *peers, *((OURS,) if peers else ())):
+            current.add(peer)
+            Path(current.options.json).write_text(json.dumps(found, indent=1) + "\n")
+    return found
 
 
 def _commit() -> str:
@@ -174,7 +176,7 @@ def _commit() -> str:
 
 def _said(floor: dict[str, float]) -> str:
     return (
-        f"{floor['commits_per_second']:,.0f} bare commits/s, "
+        f"floor: {floor['commits_per_second']:,.0f} bare commits/s, "
         f"{floor['redis_round_trip_us']:,.0f} us to Redis and back"
     )
 
@@ -195,9 +197,10 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         parser.error(str(error))
     CACHE.mkdir(exist_ok=True)
+    # An exception, so that the servers are stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with session(options) as current:
         found = run(current, peers)
-        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
         print("\n" + report.plain(found))
         return 1 if report.has_missed(found) else 0
 

@@ -12,6 +12,8 @@ from benchmarks.peers.catalogue import Keeper, Peer
 
 TIMES_THE_FASTEST = 2.0
 TIMES_THE_DATABASE = 10.0
+# Floors further apart than this mean that the machine did not give everyone the same.
+UNEVEN = 1.5
 
 HEADINGS = (
     *("", "outcome kept in", "jobs/s", "ours is", "submits/s", "ours is"),
@@ -150,3 +152,13 @@ def _short(ours: Figures, other: Figures, wanted: float, why: str) -> list[str]:
     if ratio >= wanted:
         return []
     return [f"{ratio:.2f} times {other.title} ({why}), wanted {wanted:g}"]
+
+
+def disturbed(ours: Figures, others: Sequence[Figures]) -> list[str]:
+    """A sentence for every figure that was taken on a much faster or slower machine than ours."""
+    return [
+        f"{each.title}: floor {each.floor:,.0f} beside {ours.floor:,.0f} for ours; "
+        "the machine was not quiet, and the ratio says little"
+        for each in others
+        if max(each.floor, ours.floor) > UNEVEN * min(each.floor, ours.floor)
+    ]

@@ -147,7 +147,13 @@ def measure(project: Project, given: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def _end(*_: object) -> None:
+    # An exception, so that the workers are stopped on the way out.
+    sys.exit("ended by a signal")
+
+
 def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, _end)
     parser = argparse.ArgumentParser(prog="benchmarks.peers.driver")
     parser.add_argument("project")
     parser.add_argument("--out", required=True)

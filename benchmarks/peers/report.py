@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.catalogue import OURS, PEERS, Peer
-from benchmarks.peers.comparison import Figures, figures, median, missed, table
+from benchmarks.peers.comparison import Figures, disturbed, figures, median, missed, table
 from benchmarks.peers.environment import CACHE, CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "reference" / "benchmarks.md"
@@ -39,6 +39,7 @@ def verdict(run: Mapping[str, Any]) -> list[str]:
         for name, why in run["not_measured"].items()
     ]
     faults = missed(ours, others) if ours else ["ours could not be measured"]
+    lines += [f"DISTURBED: {line}" for line in (disturbed(ours, others) if ours else [])]
     return [*lines, *(f"MISSED: {fault}" for fault in faults)]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from benchmarks.peers.catalogue import OURS, PEERS, Keeper, chosen
-from benchmarks.peers.comparison import Figures, median, missed, ranked, table, times
+from benchmarks.peers.comparison import Figures, disturbed, median, missed, ranked, table, times
 from benchmarks.peers.environment import reason
 from benchmarks.peers.report import BEGIN, END, verdict, written
 
@@ -45,6 +47,12 @@ def test_nothing_is_missed_at_exactly_the_wanted_ratio() -> None:
 
 def test_ours_in_another_mode_is_no_rival() -> None:
     assert not missed(OWN, [figures("embedded", 900, keeps="database", is_ours=True)])
+
+
+def test_figures_from_a_busier_machine_are_named() -> None:
+    uneven = dataclasses.replace(figures("late", 10), floor=600)
+    assert not disturbed(OWN, [figures("even", 10)])
+    assert [line.partition(":")[0] for line in disturbed(OWN, [uneven])] == ["late"]
 
 
 def test_the_table_begins_with_ours_and_goes_on_with_the_fastest() -> None:
