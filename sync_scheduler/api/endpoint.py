@@ -29,7 +29,7 @@ P = ParamSpec("P")
 Handler = Callable[Concatenate[HttpRequest, Caller, P], Any]
 View = Callable[..., HttpResponseBase]
 
-_LARGEST_BODY = 65_536
+LARGEST_BODY = 65_536
 _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _CSRF_FIELD = "csrfmiddlewaretoken"
 
@@ -112,9 +112,11 @@ def _answer_to(error: Exception) -> HttpResponse:
     raise error
 
 
-def body_of(request: HttpRequest, allowed: Mapping[str, type]) -> dict[str, Any]:
+def body_of(
+    request: HttpRequest, allowed: Mapping[str, type], *, largest: int = LARGEST_BODY
+) -> dict[str, Any]:
     """What was sent, as a JSON object or as a form, checked by name and type."""
-    given = _sent(request)
+    given = _sent(request, largest)
     for name, value in given.items():
         if name not in allowed:
             known = ", ".join(sorted(allowed)) or "none"
@@ -124,9 +126,9 @@ def body_of(request: HttpRequest, allowed: Mapping[str, type]) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _sent(request: HttpRequest) -> dict[str, Any]:
-    if int(request.META.get("CONTENT_LENGTH") or 0) > _LARGEST_BODY:
-        raise Problem(413, f"The body is larger than {_LARGEST_BODY:,} bytes.")
+def _sent(request: HttpRequest, largest: int) -> dict[str, Any]:
+    if int(request.META.get("CONTENT_LENGTH") or 0) > largest:
+        raise Problem(413, f"The body is larger than {largest:,} bytes.")
     if request.content_type in _FORMS:
         return {name: value for name, value in request.POST.items() if name != _CSRF_FIELD}
     if not request.body.strip():

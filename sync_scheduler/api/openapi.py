@@ -58,7 +58,8 @@ def document() -> dict[str, Any]:
                 "Submit a Run now, with the stored input.", found, RunEntry, status=201,
                 parameters=[_NAME], refusals=(404, 409, 413),
                 body={"key": "Makes a repeated trigger safe: the same key, the same Run.",
-                      "reason": "Kept with the Run."},
+                      "reason": "Kept with the Run.",
+                      "input": "Names of the stored input that have another value this time."},
             ),
         },
         "/v1/runs/{id}": {
@@ -129,7 +130,10 @@ def _operation(
     if parameters:
         made["parameters"] = parameters
     if body is not None:
-        properties = {name: {"type": "string", "description": text} for name, text in body.items()}
+        properties = {
+            name: {"type": "object" if name == "input" else "string", "description": text}
+            for name, text in body.items()
+        }
         shape = {"type": "object", "properties": properties, "additionalProperties": False}
         made["requestBody"] = {"required": False, "content": {JSON: {"schema": shape}}}
     return made

@@ -57,7 +57,7 @@ def rows() -> list[tuple[Any, ...]]:
 def test_a_stranger_is_refused(
     method: str, address: str, permissions: tuple[str, ...], run: Run
 ) -> None:
-    # security 16
+    # S16
     before = rows()
     response = call(Client(), method, address, run)
     assert response.status_code == 401
@@ -70,7 +70,7 @@ def test_a_stranger_is_refused(
 def test_a_user_who_is_not_staff_is_refused(
     method: str, address: str, permissions: tuple[str, ...], run: Run, staff: Staff
 ) -> None:
-    # security 16
+    # S16
     before = rows()
     assert call(staff(*permissions, is_staff=False), method, address, run).status_code == 403
     assert rows() == before
@@ -80,7 +80,7 @@ def test_a_user_who_is_not_staff_is_refused(
 def test_staff_without_the_permission_is_refused_and_told_which_one_is_missing(
     method: str, address: str, permissions: tuple[str, ...], run: Run, staff: Staff
 ) -> None:
-    # security 1
+    # S1
     before = rows()
     response = call(staff(*(EVERY_PERMISSION - set(permissions))), method, address, run)
     assert response.status_code == 403
@@ -92,7 +92,7 @@ def test_staff_without_the_permission_is_refused_and_told_which_one_is_missing(
 def test_staff_with_one_of_the_permissions_is_let_in(
     method: str, address: str, permissions: tuple[str, ...], run: Run, staff: Staff
 ) -> None:
-    # security 1
+    # S1
     for permission in permissions:
         response = call(staff(permission), method, address, run)
         assert response.status_code in {200, 201}, response.content
@@ -110,7 +110,7 @@ def test_a_bearer_token_opens_everything_without_csrf(
 def test_another_method_is_answered_with_405_and_changes_nothing(
     method: str, address: str, permissions: tuple[str, ...], run: Run, token: Client
 ) -> None:
-    # security 2
+    # S2
     before = rows()
     other = {"GET": "POST", "POST": "GET"}[method]
     response = call(token, other, address, run)
@@ -125,7 +125,7 @@ def test_another_method_is_answered_with_405_and_changes_nothing(
     ["", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {TOKEN}x", f"Bearer x{TOKEN}", "bearer é"],
 )
 def test_a_wrong_token_is_refused_even_beside_a_good_session(given: str, staff: Staff) -> None:
-    # security 16
+    # S16
     client = staff("view_run")
     headers = {"Authorization": given}
     expected = 200 if given == "" else 401
@@ -134,7 +134,7 @@ def test_a_wrong_token_is_refused_even_beside_a_good_session(given: str, staff: 
 
 @pytest.mark.parametrize("tokens", [[], [""]])
 def test_without_a_token_in_the_settings_no_token_opens(tokens: list[str]) -> None:
-    # security 16
+    # S16
     with override_settings(SYNC_SCHEDULER={"API_TOKENS": tokens}):
         for given in ("Bearer ", "Bearer", "Bearer  ", "Bearer x"):
             response = Client().get("/scheduler/v1/status", headers={"Authorization": given})
@@ -144,7 +144,7 @@ def test_without_a_token_in_the_settings_no_token_opens(tokens: list[str]) -> No
 def test_every_token_is_compared_in_constant_time_to_the_end(
     token: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # security 16: no early exit that would tell which token came close
+    # S16: no early exit that would tell which token came close
     compared: list[tuple[bytes, bytes]] = []
 
     class Watched:
@@ -171,7 +171,7 @@ def test_every_token_is_compared_in_constant_time_to_the_end(
 def test_a_session_acts_only_with_a_csrf_token(
     address: str, permission: str, run: Run, staff: Staff
 ) -> None:
-    # security 2
+    # S2
     before = rows()
     browser = Client(enforce_csrf_checks=True)
     browser.cookies = staff(permission).cookies
@@ -186,21 +186,21 @@ def test_a_session_acts_only_with_a_csrf_token(
 
 
 def test_a_user_who_was_switched_off_is_refused(staff: Staff) -> None:
-    # security 16
+    # S16
     client = staff("view_run")
     User.objects.update(is_active=False)
     assert client.get("/scheduler/v1/status").status_code == 401
 
 
 def test_answers_are_not_kept_by_caches(token: Client) -> None:
-    # security 16
+    # S16
     response = token.get("/scheduler/v1/status")
     assert "no-store" in response["Cache-Control"]
     assert "Cookie" in response["Vary"]
 
 
 def test_a_permission_does_not_open_more_than_its_own_endpoint(run: Run, staff: Staff) -> None:
-    # security 1
+    # S1
     client = staff("trigger_schedule")
     allowed = {
         address

@@ -37,14 +37,14 @@ def test_status_is_the_same_over_http_and_from_the_shell(token: Client) -> None:
 
 
 def test_schedules_are_named_only_to_those_who_may_see_them(staff: Staff) -> None:
-    # security 24
+    # S24
     a_schedule("secret-project")
     assert "secret-project" not in staff("view_run").get("/scheduler/v1/status").content.decode()
     assert "secret-project" in staff("view_schedule").get("/scheduler/v1/status").content.decode()
 
 
 def test_health_is_open_and_names_nothing() -> None:
-    # security 16
+    # S16
     a_leader("node-canary")
     a_node("node-canary")
     a_schedule("schedule-canary")
@@ -55,7 +55,7 @@ def test_health_is_open_and_names_nothing() -> None:
 
 
 def test_health_says_503_and_still_names_nothing_when_the_database_is_gone() -> None:
-    # security 16, B11
+    # S16, B11
     with connection.execute_wrapper(refuse):
         response = Client().get("/scheduler/healthz")
     assert response.status_code == 503
@@ -69,12 +69,12 @@ def test_health_says_503_when_the_settings_cannot_be_used() -> None:
 
 
 def test_health_is_read_only() -> None:
-    # security 2
+    # S2
     assert Client().post("/scheduler/healthz").status_code == 405
 
 
 def test_a_database_that_is_gone_is_503_in_json_without_its_details(token: Client) -> None:
-    # B11, security 16
+    # B11, S16
     with connection.execute_wrapper(refuse):
         response = token.get("/scheduler/v1/status")
     assert response.status_code == 503

@@ -75,7 +75,7 @@ def test_nobody_leading_is_a_number_too(token: Client) -> None:
 
 
 def test_ten_thousand_unknown_names_do_not_make_a_single_new_series(token: Client) -> None:
-    # security 17
+    # S17
     known = len(samples(token))
     now = clock.now()
     times = {"run_at": now, "submitted_at": now}
@@ -95,7 +95,7 @@ def test_ten_thousand_unknown_names_do_not_make_a_single_new_series(token: Clien
 
 
 def test_a_name_cannot_break_out_of_its_label(token: Client) -> None:
-    # security 17, 21
+    # S17, S21
     @job(name='evil"} 1\\')
     def evil() -> None: ...
 
@@ -108,6 +108,6 @@ def test_a_name_cannot_break_out_of_its_label(token: Client) -> None:
 
 
 def test_secrets_are_not_in_the_metrics(token: Client) -> None:
-    # security 11
+    # S11
     a_run("tests.echo", "failed", input={"secret": "canary-4711"}, error="canary-4711")
     assert "canary-4711" not in token.get("/scheduler/metrics").content.decode()

@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from sync_scheduler import urls
+from sync_scheduler.live import seats
 from sync_scheduler.models import Run
 from tests.integration.api.rows import (
     a_leader,
@@ -20,6 +22,8 @@ from tests.integration.api.rows import (
     an_event,
 )
 from tests.integration.api.schema_check import faults
+from tests.integration.api.test_access import Staff
+from tests.integration.api.test_cluster import refuse
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +104,29 @@ def test_refusals_are_as_described(document: Any, rows: Run, token: Client) -> N
         ("/v1/schedules/{name}/trigger", "post", bad, 400),
         ("/v1/runs/{id}", "get", token.get("/scheduler/v1/runs/x"), 404),
         ("/v1/runs/{id}/retry", "post", token.post(f"/scheduler/v1/runs/{a_run().id}/retry"), 409),
+    ]
+    for path, method, response, status in cases:
+        assert response.status_code == status
+        check(document, path, method, response)
+
+
+def test_the_rarer_refusals_are_as_described_too(
+    document: Any, token: Client, staff: Staff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # D2
+    monkeypatch.setattr(seats, "PER_CALLER", 0)
+    trigger = "/scheduler/v1/schedules/daily/trigger"
+    large = token.post(trigger, "x" * 400_000, content_type="application/json")
+    with connection.execute_wrapper(refuse):
+        unreadable = token.get("/scheduler/v1/status")
+        unhealthy = Client().get("/scheduler/healthz")
+    cases = [
+        ("/v1/status", "get", staff().get("/scheduler/v1/status"), 403),
+        ("/v1/schedules/{name}/trigger", "post", staff().post(trigger), 403),
+        ("/v1/schedules/{name}/trigger", "post", large, 413),
+        ("/v1/events", "get", token.get("/scheduler/v1/events"), 429),
+        ("/v1/status", "get", unreadable, 503),
+        ("/healthz", "get", unhealthy, 503),
     ]
     for path, method, response, status in cases:
         assert response.status_code == status

@@ -56,14 +56,14 @@ def test_a_run_is_shown_with_attempts_steps_and_trail(run: Run, token: Client) -
 
 
 def test_secrets_are_masked_for_everybody(run: Run, token: Client) -> None:
-    # security 11
+    # S11
     text = token.get(f"/scheduler/v1/runs/{run.id}").content.decode()
     assert SECRET not in text
     assert "bad card ***" in text
 
 
 def test_secrets_that_a_handler_gave_back_are_masked_too(token: Client) -> None:
-    # security 11
+    # S11
     run = a_run(
         "tests.echo",
         "completed",
@@ -81,7 +81,7 @@ def test_secrets_that_a_handler_gave_back_are_masked_too(token: Client) -> None:
 
 
 def test_without_the_permission_the_payload_is_masked_as_a_whole(run: Run, staff: Staff) -> None:
-    # security 1, 11
+    # S1, S11
     found = show(staff("view_run"), run)
     assert found["input"] == found["result"] == found["meta"] == "***"
     assert [one["result"] for one in found["steps"]] == ["***"]
@@ -92,7 +92,7 @@ def test_without_the_permission_the_payload_is_masked_as_a_whole(run: Run, staff
 
 
 def test_with_the_permission_the_payload_is_shown(run: Run, staff: Staff) -> None:
-    # security 1
+    # S1
     found = show(staff("view_run", "view_payload"), run)
     assert found["input"] == {"secret": "***", "value": "plain-value"}
 
@@ -100,7 +100,7 @@ def test_with_the_permission_the_payload_is_shown(run: Run, staff: Staff) -> Non
 @pytest.mark.parametrize("text", ["x", "123", str(uuid.uuid4()), "' OR 1=1 --", "%00"])
 @pytest.mark.parametrize("action", ["", "/cancel", "/retry"])
 def test_what_is_no_run_is_404_in_json(text: str, action: str, token: Client) -> None:
-    # security 27
+    # S27
     method = token.post if action else token.get
     response = method(f"/scheduler/v1/runs/{text}{action}")
     assert response.status_code == 404
@@ -108,7 +108,7 @@ def test_what_is_no_run_is_404_in_json(text: str, action: str, token: Client) ->
 
 
 def test_cancel_keeps_who_and_why(staff: Staff) -> None:
-    # B8, security 29
+    # B8, S29
     run = a_run()
     response = staff("cancel_run").post(
         f"/scheduler/v1/runs/{run.id}/cancel",
@@ -134,7 +134,7 @@ def test_cancelling_what_has_ended_changes_nothing_and_says_so(token: Client) ->
 
 
 def test_retry_makes_a_new_run(staff: Staff) -> None:
-    # B1, security 29
+    # B1, S29
     run = a_run("tests.add", "failed", input={"a": 1, "b": 2})
     response = staff("retry_run").post(f"/scheduler/v1/runs/{run.id}/retry")
     assert response.status_code == 201
