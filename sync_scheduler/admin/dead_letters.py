@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from sync_scheduler import clock
 from sync_scheduler.admin import letter_versions, letters, links, moments
-from sync_scheduler.admin.address import instant, number, query
+from sync_scheduler.admin.address import identifier, instant, number, query
 from sync_scheduler.admin.letter_retries import retry_all
 from sync_scheduler.admin.payloads import hide_in_letters
 from sync_scheduler.admin.run_filter import RANGES
@@ -156,7 +156,12 @@ class DeadLetterAdmin(Section):
         """What the address names: a cause or all, up to the moment when the list was shown."""
         until = instant(request.GET.get("until", "")) or clock.now()
         since = instant(request.GET.get("since", ""))
-        return letters.open_since(since, until, cause=request.GET.get("cause", "")[:40])
+        return letters.open_since(
+            since,
+            until,
+            cause=request.GET.get("cause", "")[:40],
+            run=identifier(request.GET.get("run", "")),
+        )
 
     def _ask(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import uuid
 from collections.abc import Sequence
 
 from sync_scheduler import conf
@@ -59,7 +60,11 @@ class Found:
 
 
 def open_since(
-    since: dt.datetime | None, until: dt.datetime | None = None, *, cause: str = ""
+    since: dt.datetime | None,
+    until: dt.datetime | None = None,
+    *,
+    cause: str = "",
+    run: uuid.UUID | None = None,
 ) -> Found:
     """Open letters from then on, grouped, the largest group first. Two bounded queries."""
     query = DeadLetter.objects.filter(resolution=DeadLetter.Resolution.OPEN)
@@ -67,6 +72,8 @@ def open_since(
         query = query.filter(created_at__gte=since)
     if until is not None:
         query = query.filter(created_at__lte=until)
+    if run is not None:
+        query = query.filter(run_id=run)
     found = list(query.order_by("-created_at")[: MOST + 1])
     is_cut = len(found) > MOST
     groups = grouped(found[:MOST])

@@ -23,6 +23,7 @@ from sync_scheduler.timing.zones import first_instant
 
 _MOST_SKIPPED = 1_000
 _MORNING = 8
+_NAMED = 3
 
 
 class PauseForm(forms.Form):
@@ -161,6 +162,10 @@ def _pause_choices(schedule: Schedule) -> list[dict[str, Any]]:
                 % {"at": moments.wall(at, schedule.timezone, now=now)},
                 "skips": skipped,
                 "is_many": skipped == _MOST_SKIPPED,
+                "first": [
+                    moments.clock_time(slot, schedule.timezone)
+                    for slot in slots.upcoming(schedule.recurrence, now, at, _NAMED)
+                ],
             }
         )
     return found

@@ -67,6 +67,7 @@ class RunFilter:
     node: str = ""
     queue: str = ""
     trigger: str = ""
+    cause: str = ""
     first: uuid.UUID | None = None
     last: uuid.UUID | None = None
     before: uuid.UUID | None = None
@@ -83,6 +84,7 @@ class RunFilter:
             node=given.get("node", "")[:200],
             queue=given.get("queue", "")[:100],
             trigger=given.get("trigger", "") if given.get("trigger") in _TRIGGERS else "",
+            cause=given.get("cause", "").strip()[:200],
             first=identifier(given.get("first", "")),
             last=identifier(given.get("last", "")),
             before=identifier(given.get("before", "")),
@@ -123,6 +125,8 @@ class RunFilter:
         for name in ("job", "node", "queue", "trigger"):
             if value := getattr(self, name):
                 where &= Q(**{name: value})
+        if self.cause:
+            where &= Q(error__contains=self.cause)
         if self.schedule is not None:
             where &= Q(schedule_id=self.schedule)
         if self.first is not None:
@@ -169,7 +173,7 @@ class RunFilter:
 
     @property
     def _is_troubled(self) -> bool:
-        narrowed = (self.job, self.node, self.queue, self.trigger, self.text)
+        narrowed = (self.job, self.node, self.queue, self.trigger, self.text, self.cause)
         return self.state in TROUBLED_STATES and not any(narrowed)
 
     @property

@@ -21,11 +21,12 @@ from sync_scheduler.admin import (
     run_rows,
     tracebacks,
 )
+from sync_scheduler.admin.address import query
 from sync_scheduler.intake import trail
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.redaction import redacted_text
 from sync_scheduler.lifecycle import Reason, State
-from sync_scheduler.models import Attempt, DeadLetter, Node, Run, Step
+from sync_scheduler.models import Attempt, DeadLetter, Node, Run, Step, Term
 from sync_scheduler.store.locking import alias, database_now
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
     traceback = next((a.traceback for a in reversed(attempts) if a.traceback), "")
     usual = durations.usual(durations.habits()).get(run.job)
     may_see = admin.may(request, "view_payload", run)
+    letter = DeadLetter.objects.filter(run_id=run.id).order_by("-id").first()
     return {
         "run": run,
         "name": run.schedule_name or run.job,
@@ -82,6 +84,7 @@ def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
         "frames": tracebacks.split(traceback) if traceback else None,
         "attempts": [_row(attempt, now) for attempt in attempts],
         "milestones": milestones(run, now),
+        "cause_url": _same_cause(admin, error),
         "trail": trail.events(run)[-_MOST_EVENTS:],
         "steps": list(Step.objects.using(alias()).filter(run_id=run.id).order_by("id")[:200]),
         "may_see_payload": may_see,
@@ -94,11 +97,11 @@ def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
         "neighbours": _neighbours(admin, run),
         "origin": _origin(admin, run),
         "retries": _retries(admin, run),
-        "actions": _actions(admin, request, run),
+        "actions": _actions(admin, request, run, letter),
         "schedule_url": admin.url("change", run.schedule_id, model="schedule")
         if run.schedule_id is not None
         else "",
-        "letter": DeadLetter.objects.filter(run_id=run.id).order_by("-id").first(),
+        "letter": letter,
     }
 
 
@@ -143,7 +146,7 @@ def milestones(run: Run, now: dt.datetime) -> list[dict[str, Any]]:
     """Due, submitted, to be run, started, ended, with the delays between."""
     named: list[tuple[str, dt.datetime | None]] = [
         (_("due"), run.slot),
-        (_("submitted"), run.submitted_at),
+        (_submitted(run), run.submitted_at),
         (_("to be run"), run.run_at if run.run_at > run.submitted_at else None),
         (_("started"), run.started_at if run.status != State.SKIPPED else None),
         (_("ended"), run.finished_at),
@@ -163,6 +166,22 @@ def milestones(run: Run, now: dt.datetime) -> list[dict[str, Any]]:
         )
         before = at
     return found
+
+
+def _submitted(run: Run) -> str:
+    """Who dispatched it, for a run that was born from a slot."""
+    term = None if run.epoch is None else Term.objects.filter(epoch=run.epoch).first()
+    if term is None:
+        return _("submitted")
+    return _("dispatched by %(node)s") % {"node": term.holder}
+
+
+def _same_cause(admin: RunActions, error: str) -> str:
+    """Failed runs whose error begins alike: by the name of the exception."""
+    name = causes.last_line(error).split(":")[0].strip()
+    if not name or " " in name:
+        return ""
+    return admin.url("changelist") + query({"state": "failed", "cause": name})
 
 
 def _row(attempt: Attempt, now: dt.datetime) -> AttemptRow:
@@ -228,7 +247,9 @@ def _retries(admin: RunActions, run: Run) -> str:
     return admin.url("change", found) if found else ""
 
 
-def _actions(admin: RunActions, request: HttpRequest, run: Run) -> list[dict[str, Any]]:
+def _actions(
+    admin: RunActions, request: HttpRequest, run: Run, letter: DeadLetter | None
+) -> list[dict[str, Any]]:
     """The buttons; one that the user may not press says which permission is missing."""
     wanted: list[tuple[str, str, str, bool]] = [
         (_("Retry…"), "retry", "retry_run", run_rows.can_retry(run)),
@@ -237,7 +258,7 @@ def _actions(admin: RunActions, request: HttpRequest, run: Run) -> list[dict[str
     ]
     if registry.find(run.job) is None:
         wanted = [one for one in wanted if one[1] == "cancel"]
-    return [
+    found = [
         {
             "title": title,
             "key": name,
@@ -247,3 +268,16 @@ def _actions(admin: RunActions, request: HttpRequest, run: Run) -> list[dict[str
         for title, name, permission, fits in wanted
         if fits
     ]
+    if letter is not None and not letter.resolution:
+        found.append(
+            {
+                "title": _("Discard…"),
+                "key": "discard",
+                "url": admin.url("discard", model="deadletter") + query({"run": run.id}),
+                "missing": "" if admin.may(request, "retry_run", letter) else "retry_run",
+            }
+        )
+    if run.schedule_id is not None:
+        url = admin.url("change", run.schedule_id, model="schedule")
+        found.append({"title": _("Open schedule"), "key": "schedule", "url": url, "missing": ""})
+    return found

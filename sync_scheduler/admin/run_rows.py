@@ -121,9 +121,14 @@ def _progress(run: Run) -> str:
 
 
 def _attempts(run: Run) -> str:
-    if run.attempt == 0 or (run.max_attempts == 1 and run.attempt == 1):
+    if run.attempt == 0 or (run.attempt == 1 and _needs_no_count(run)):
         return ""
     return f"{run.attempt}/{run.max_attempts}"
+
+
+def _needs_no_count(run: Run) -> bool:
+    """The first and only attempt, or the first one that was enough."""
+    return run.max_attempts == 1 or run.status == State.COMPLETED
 
 
 def _beyond(seconds: float | None, usual: float | None) -> str:

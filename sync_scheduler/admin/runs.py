@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from sync_scheduler import clock
 from sync_scheduler.admin import durations, links, run_export, run_page, run_rows
-from sync_scheduler.admin.run_actions import RunActions
+from sync_scheduler.admin.run_batches import RunBatches
 from sync_scheduler.admin.run_filter import RANGES, STATES, WAITING, Page, RunFilter
 from sync_scheduler.admin.section import page
 from sync_scheduler.lifecycle import State
@@ -25,7 +25,7 @@ _PINNED = 10
 
 
 @admin.register(Run)
-class RunAdmin(RunActions):
+class RunAdmin(RunBatches):
     place = "runs"
 
     ways: ClassVar[dict[str, str]] = {
@@ -33,6 +33,7 @@ class RunAdmin(RunActions):
         "retry": "<uuid:run_id>/retry/",
         "replay": "<uuid:run_id>/replay/",
         "export": "export/",
+        "retry_all": "retry-all/",
     }
 
     @page
@@ -62,6 +63,8 @@ class RunAdmin(RunActions):
             ),
             "chips": self._chips(wanted),
             "older": self._older(wanted, found),
+            "retry_all": self.retry_all_link(wanted, now),
+            "missing": "" if self.may(request, "retry_run") else "retry_run",
             "export_url": self.url("export") + wanted.address(before=None),
             "export_most": f"{run_export.MOST:,}",
             "stopped_early": found.stopped_early,
@@ -101,6 +104,7 @@ class RunAdmin(RunActions):
             "node": _("node"),
             "queue": _("queue"),
             "trigger": _("trigger"),
+            "cause": _("cause"),
         }
         found = []
         for field, title in names.items():

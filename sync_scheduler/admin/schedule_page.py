@@ -20,7 +20,7 @@ from sync_scheduler.admin import (
     ticks,
     timeline,
 )
-from sync_scheduler.admin.address import instant
+from sync_scheduler.admin.address import instant, query
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.intake.declared import drift
 from sync_scheduler.jobs.redaction import MASK, redacted_input
@@ -145,6 +145,7 @@ def _actions(
         (_("Fill gap…"), "backfill", "trigger_schedule"),
         (_("Remove…"), "delete", "delete_schedule"),
     ]
+    runs = admin.url("changelist", model="run") + query({"schedule": schedule.id})
     return [
         {
             "title": title,
@@ -153,4 +154,4 @@ def _actions(
             "missing": "" if admin.may(request, permission, schedule) else permission,
         }
         for title, name, permission in wanted
-    ]
+    ] + [{"title": _("All runs"), "key": "runs", "url": runs, "missing": ""}]

@@ -21,7 +21,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_post_parameters
 
 from sync_scheduler import clock, conf
 from sync_scheduler.admin import live, moments
@@ -68,7 +70,9 @@ def page(
         _last_good["at"] = clock.now()
         return response
 
-    return cast("Callable[Concatenate[S, HttpRequest, P], R]", guarded)
+    # What is typed into a form may be a secret; the mail about an error must not quote it.
+    discreet = method_decorator(sensitive_post_parameters())(guarded)
+    return cast("Callable[Concatenate[S, HttpRequest, P], R]", discreet)
 
 
 _last_good: dict[str, Any] = {}

@@ -394,6 +394,7 @@ def test_only_jobs_that_are_open_are_offered_for_new_schedules(
     browser: Client, settings: Any
 ) -> None:
     # security 5: without a word in the settings, those that the code schedules itself
+    settings.SYNC_SCHEDULER = {}
     planned = job(name="tests.planned", schedule=cron("0 3 * * *"))(lambda: None)
     try:
         address = url("schedule", "add")
@@ -406,16 +407,22 @@ def test_only_jobs_that_are_open_are_offered_for_new_schedules(
         registry.remove("tests.planned")
 
 
-def test_a_forged_form_cannot_schedule_a_job_that_is_not_open(browser: Client) -> None:
+def test_a_forged_form_cannot_schedule_a_job_that_is_not_open(
+    browser: Client, settings: Any
+) -> None:
     # security 5
+    settings.SYNC_SCHEDULER = {}
     forged = new_schedule(browser, "tests.noop")
     response = browser.post(url("schedule", "add"), forged)
     assert "Select a valid choice. tests.noop is not one" in response.content.decode()
     assert not Schedule.objects.exists()
 
 
-def test_an_edit_cannot_turn_a_schedule_to_a_job_that_is_not_open(browser: Client) -> None:
+def test_an_edit_cannot_turn_a_schedule_to_a_job_that_is_not_open(
+    browser: Client, settings: Any
+) -> None:
     # security 5
+    settings.SYNC_SCHEDULER = {}
     schedule = rows.schedule()
     address = url("schedule", "edit", schedule.id)
     assert offered(browser, address) & {"tests.add", "tests.noop"} == {"tests.add"}
@@ -592,3 +599,73 @@ def test_an_asgi_server_sends_the_file_of_runs(operator: User) -> None:
         return "".join([part.decode() async for part in response.streaming_content])
 
     assert str(run.id) in async_to_sync(ask)()
+
+
+# --- every failed run that a filter matches
+
+
+def retry_all_of(client: Client, query: str) -> str:
+    address: str = client.get(url("run", "changelist") + query).context["retry_all"]["url"]
+    return address
+
+
+def test_all_failed_runs_that_match_are_retried_and_followed_together(browser: Client) -> None:
+    # D1
+    wanted = rows.schedule("gateway", overlap="concurrent")
+    for number in range(12):
+        rows.failed(wanted, error=f"GatewayError: {number}")
+    rows.failed(rows.schedule("other"), error="KeyError: 'a'")
+    rows.run(wanted, State.COMPLETED)
+    query = f"?state=failed&schedule={wanted.id}"
+    page = browser.get(url("run", "changelist") + query).content.decode()
+    assert "Retry all 12 that match…" in page
+    address = retry_all_of(browser, query)
+    late = rows.failed(wanted, error="GatewayError: late")
+    asked = browser.get(address)
+    assert asked.context["button"] == "Retry 12"
+    form = form_of(browser, address)
+    first = browser.post(address, form)
+    again = browser.post(address, form)
+    assert Run.objects.filter(trigger=Trigger.RETRY).count() == 12
+    assert not Run.objects.filter(retry_of=late.id).exists()
+    assert browser.get(first.headers["Location"]).context["batch"]["all"] == 12
+    assert again.headers["Location"] == url("run", "changelist")
+    assert DeadLetter.objects.filter(resolution="retried").count() == 12
+
+
+def test_runs_are_filtered_by_their_cause(browser: Client) -> None:
+    # D1
+    for error in ("GatewayError: 1", "GatewayError: 2", "KeyError: 'a'"):
+        rows.failed(error=error)
+    run = Run.objects.filter(error__contains="Gateway").first()
+    assert run is not None
+    address = browser.get(url("run", "change", run.id)).context["cause_url"]
+    page = browser.get(address)
+    assert {row.cause for row in page.context["rows"]} == {"GatewayError: 1", "GatewayError: 2"}
+    assert "cause: GatewayError" in page.content.decode()
+    button = browser.get(retry_all_of(browser, "?state=failed&cause=GatewayError"))
+    assert button.context["button"] == "Retry 2"
+
+
+def test_retrying_all_that_match_needs_the_permission(login: Login) -> None:
+    # security 1, 28
+    rows.failed()
+    somebody = login("view_run")
+    page = somebody.get(url("run", "changelist") + "?state=failed").content.decode()
+    assert "needs retry_run" in page
+    for answer in (somebody.get, somebody.post):
+        assert answer(url("run", "retry_all") + "?state=failed").status_code == 403
+    assert Run.objects.count() == 1
+
+
+def test_a_failed_run_can_be_discarded_from_its_own_page(browser: Client) -> None:
+    # D1
+    run = rows.failed(error="ValueError: test data")
+    other = rows.failed(error="ValueError: test data")
+    actions = browser.get(url("run", "change", run.id)).context["actions"]
+    address = next(one["url"] for one in actions if one["key"] == "discard")
+    browser.post(address, {**form_of(browser, address), "reason": "test order"})
+    assert DeadLetter.objects.get(run_id=run.id).resolution == "discarded"
+    assert DeadLetter.objects.get(run_id=other.id).resolution == ""
+    left = browser.get(url("run", "change", run.id)).context["actions"]
+    assert "discard" not in {one["key"] for one in left}

@@ -296,3 +296,10 @@ def test_a_page_without_rows_has_no_other_pages(browser: Client, model: str) -> 
     assert browser.get(url(model, "history", 1)).status_code in {302, 404}
     assert browser.post(url(model, "delete", 1)).status_code in {302, 403, 404}
     assert browser.get(url(model, "add")).status_code == 403
+
+
+def test_a_run_says_who_dispatched_it(browser: Client) -> None:
+    # B12, A2
+    rows.leader(holder="node-7", epoch=3)
+    run = rows.run(rows.schedule(), slot=clock.now(), epoch=3)
+    assert "dispatched by node-7" in text_of(browser.get(url("run", "change", run.id)))
