@@ -12,11 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _offset = dt.timedelta()
+_offset_seconds = 0.0
 
 
 def now() -> dt.datetime:
     """The current instant, aware, in UTC."""
     return dt.datetime.now(dt.UTC) + _offset
+
+
+def unix_seconds() -> float:
+    """`now()` as seconds since 1970; what processes tell each other."""
+    return time.time() + _offset_seconds
 
 
 def unix_nanoseconds() -> int:
@@ -42,12 +48,17 @@ def sleep(seconds: float) -> None:
 @contextmanager
 def shifted(offset: dt.timedelta) -> Iterator[None]:
     """Move the scheduler's clock inside the block, from where it stood before."""
-    global _offset
-    before, _offset = _offset, _offset + offset
+    before = _offset
+    _shift(before + offset)
     try:
         yield
     finally:
-        _offset = before
+        _shift(before)
+
+
+def _shift(offset: dt.timedelta) -> None:
+    global _offset, _offset_seconds
+    _offset, _offset_seconds = offset, offset.total_seconds()
 
 
 # A lease must not survive a laptop's sleep, which CLOCK_MONOTONIC does not count.

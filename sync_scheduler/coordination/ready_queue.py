@@ -16,7 +16,7 @@ from sync_scheduler import clock
 from sync_scheduler.coordination import queues
 from sync_scheduler.coordination.client import client, keys, script
 
-_ID = re.compile(r"[0-9a-f]{32}\Z")
+ID = re.compile(r"[0-9a-f]{32}\Z")
 # Scores are doubles: 201 priorities x 2^42 milliseconds stay well inside their 53 exact bits.
 _SPAN = 2**42
 
@@ -59,35 +59,36 @@ def push(entries: Iterable[Ready]) -> None:
     pipe.execute()
 
 
-def pop(queue_names: Sequence[str], count: int, on: Any | None = None) -> list[str]:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Ids that may start now, whether there may be more, and in how many seconds another is due."""
+
+    ids: list[str]
+    is_all: bool
+    next_seconds: float | None
+
+
+def take(queue_names: Sequence[str], count: int, on: Any | None = None) -> Taken:
     """Take up to `count` ids from these queues, in their order, and move what has become due."""
     names = keys()
     call = script("pop_ready", on or client())
     pairs = [name for queue in queue_names for name in (names.ready(queue), names.later(queue))]
-    now = int(clock.now().timestamp() * 1000)
-    found = call(keys=pairs, args=[now, count, _SPAN])
-    return [member for member in found if _ID.match(member)]
+    now = clock.now().timestamp()
+    text, taken, due = call(keys=pairs, args=[int(now * 1000), count, _SPAN])
+    return Taken(
+        ids=[text[i : i + 32] for i in range(0, len(text), 32)],
+        is_all=int(taken) < count,
+        next_seconds=max(0.0, float(due) / 1000 - now) if due else None,
+    )
 
 
-def wait(queue_names: Sequence[str], seconds: float, on: Any) -> str | None:
-    """Block until an id comes, at most `seconds`. `on` is a blocking client."""
-    names = keys()
-    answer = on.bzpopmin([names.ready(queue) for queue in queue_names], timeout=seconds)
-    if answer is None:
-        return None
-    member: str = answer[1]
-    return member if _ID.match(member) else None
+def pop(queue_names: Sequence[str], count: int, on: Any | None = None) -> list[str]:
+    return take(queue_names, count, on).ids
 
 
-def next_later(queue_names: Sequence[str], on: Any | None = None) -> float | None:
-    """Seconds until the earliest delayed run is due; None if there is none."""
-    names, pipe = keys(), (on or client()).pipeline(transaction=False)
-    for queue in queue_names:
-        pipe.zrange(names.later(queue), 0, 0, withscores=True)
-    firsts = [float(found[0][1]) for found in pipe.execute() if found]
-    if not firsts:
-        return None
-    return max(0.0, min(firsts) / 1000 - clock.now().timestamp())
+def put_back(queue: str, member: str, score: float) -> None:
+    """Return an id that was popped in vain to its place."""
+    client().zadd(keys().ready(queue), {member: score}, nx=True)
 
 
 def sizes(queue_names: Sequence[str]) -> dict[str, int]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from contextvars import ContextVar
+from typing import NamedTuple
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ancestor:
-    run_id: uuid.UUID
+class Ancestor(NamedTuple):
+    """Made for every attempt and hardly ever asked: the id stays a text until then."""
+
+    run: str
     depth: int
+
+    @property
+    def run_id(self) -> uuid.UUID:
+        return uuid.UUID(self.run)
 
 
 current: ContextVar[Ancestor | None] = ContextVar("sync_scheduler_run", default=None)

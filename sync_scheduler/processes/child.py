@@ -12,20 +12,23 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
-from django.db import close_old_connections, connections, reset_queries
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from sync_scheduler import clock
-from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.control import TimeLimit
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.execute import aexecute, execute, outcome_of
-from sync_scheduler.work.wire import Order, Reader, Report, note
+from sync_scheduler.work.wire import Message, Order, Reader, Report, frame, note
 
-# Reports of tiny jobs travel together, but never wait longer than this for company.
+# Reports of tiny jobs travel together; whoever comes later than this takes the others along.
 _FLUSH_SECONDS, _FLUSH_COUNT = 0.003, 64
+# They never wait longer than this for company.
+_LONGEST_SECONDS = 0.01
+_CHUNK = 1 << 16
 
 
 class Outbox:
@@ -34,42 +37,64 @@ class Outbox:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._lock = threading.Lock()
-        self._lines: list[bytes] = []
+        self._messages: list[Message] = []
         self._since = 0.0
+        self._left = threading.Event()
+        threading.Thread(target=self._send_left, name="postman", daemon=True).start()
 
-    def add(self, line: bytes, *, flush: bool) -> None:
+    def add(self, message: Message, *, flush: bool) -> None:
         with self._lock:
-            if not self._lines:
-                self._since = clock.monotonic()
-            self._lines.append(line)
-            waited = clock.monotonic() - self._since
-            if flush or len(self._lines) >= _FLUSH_COUNT or waited >= _FLUSH_SECONDS:
-                # Sent before it is forgotten: a time limit that strikes a heartbeat right here
-                # may send reports twice, which is harmless, but never lose another handler's.
-                self._sock.sendall(b"".join(self._lines))
-                self._lines = []
+            now = clock.monotonic()
+            if not self._messages:
+                self._since = now
+            self._messages.append(message)
+            if flush or len(self._messages) >= _FLUSH_COUNT or now - self._since >= _FLUSH_SECONDS:
+                self._send()
+            elif not self._left.is_set():
+                self._left.set()
+
+    def _send(self) -> None:
+        # Sent before it is forgotten: a time limit that strikes a heartbeat right here may send
+        # reports twice, which is harmless, but never lose another handler's.
+        self._sock.sendall(frame(self._messages))
+        self._messages = []
+
+    def _send_left(self) -> None:
+        """Nobody may come to take a report along: the next handler may run for an hour."""
+        while True:
+            self._left.wait()
+            clock.sleep(_LONGEST_SECONDS)
+            with self._lock:
+                self._left.clear()
+                if self._messages:
+                    self._send()
 
 
 class Running:
     """A plain handler that is being executed by a thread."""
+
+    __slots__ = ("_is_interrupted", "backing", "ended", "lock", "thread_id")
 
     def __init__(self, backing: WorkerBacking) -> None:
         self.backing = backing
         self.thread_id = threading.get_ident()
         self.lock = threading.Lock()
         self.ended = False
+        self._is_interrupted = False
 
     def interrupt(self) -> None:
         """Raise TimeLimit in the handler's thread, unless it has just ended."""
         with self.lock:
             if not self.ended:
+                self._is_interrupted = True
                 _raise_in(self.thread_id, TimeLimit)
 
     def end(self) -> None:
         with self.lock:
             self.ended = True
-            # What was raised but has not arrived yet must not hit the next handler.
-            _raise_in(self.thread_id, None)
+            if self._is_interrupted:
+                # What was raised but has not arrived yet must not hit the next handler.
+                _raise_in(self.thread_id, None)
 
 
 def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
@@ -78,45 +103,41 @@ def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
 
 
 class Child:
-    def __init__(self, sock: socket.socket, threads: int) -> None:
-        self._sock = sock
-        self._outbox = Outbox(sock)
+    """Plain orders come through `orders`, where whichever thread is free takes the next one.
+
+    All else comes through `control`, which is read at any time: async orders, and what the parent
+    has to say about orders. Reports go back there.
+    """
+
+    def __init__(self, control: socket.socket, orders: socket.socket, threads: int) -> None:
+        self._control = control
+        self._orders = orders
+        self._outbox = Outbox(control)
         self._threads = threads
+        self._reader = Reader()
+        # Held by the one idle thread that waits for orders; never while a handler runs.
+        self._reading = threading.Lock()
+        self._picking = threading.Lock()
         self._waiting: deque[Order] = deque()
-        self._changed = threading.Condition()
         self._running: dict[str, Running] = {}
         self._tasks: dict[str, tuple[asyncio.Task[None], WorkerBacking]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def serve(self) -> None:
-        """Read orders until the parent says quit or is gone."""
+        """Listen until the parent says quit or is gone."""
         _keep_connections()
         for number in range(self._threads):
             threading.Thread(target=self._work, name=f"handler-{number}", daemon=True).start()
         reader = Reader()
-        while data := self._sock.recv(1 << 16):
-            messages = reader.feed(data)
-            orders = [Order(*facts) for kind, *facts in messages if kind == "run"]
-            self._accept(orders)
-            for kind, *facts in messages:
+        while data := self._control.recv(_CHUNK):
+            for kind, *facts in reader.feed(data):
                 if kind == "quit":
                     return
-                if kind != "run":
+                if kind == "run":
+                    self._start_async(Order(*facts))
+                else:
                     self._obey(kind, facts)
         os._exit(1)
-
-    def _accept(self, orders: list[Order]) -> None:
-        plain = []
-        for order in orders:
-            job = registry.find(order.job)
-            if job is not None and job.is_async:
-                self._start_async(order)
-            else:
-                plain.append(order)
-        if plain:
-            with self._changed:
-                self._waiting.extend(plain)
-                self._changed.notify(len(plain))
 
     def _obey(self, kind: str, facts: list[Any]) -> None:
         if kind == "recall":
@@ -135,42 +156,56 @@ class Child:
             self._loop.call_soon_threadsafe(task[0].cancel)
 
     def _recall(self, runs: set[str]) -> None:
-        with self._changed:
+        # Nobody reads: every thread is busy, and orders may have piled up in the pipe.
+        if self._reading.acquire(blocking=False):
+            try:
+                self._accept(self._orders.recv(_CHUNK, socket.MSG_DONTWAIT))
+            except BlockingIOError:
+                pass
+            finally:
+                self._reading.release()
+        with self._picking:
             back = [order.run for order in self._waiting if order.run in runs]
             self._waiting = deque(o for o in self._waiting if o.run not in runs)
         self._outbox.add(note("recalled", back), flush=True)
 
-    def _progress(self, run: str) -> Callable[[float | None, str, float], None]:
-        def send(fraction: float | None, message: str, at: float) -> None:
-            self._outbox.add(note("progress", run, fraction, message, at), flush=True)
-
-        return send
-
     def _work(self) -> None:
+        used = UsedConnections()
         while True:
-            with self._changed:
-                while not self._waiting:
-                    self._changed.wait()
-                order = self._waiting.popleft()
-            self._send(self._attempt(order))
+            report = self._attempt(self._next(), used)
+            self._outbox.add(report.message, flush=not self._waiting)
 
-    def _attempt(self, order: Order) -> Report:
-        backing = WorkerBacking(order, self._progress(order.run))
+    def _next(self) -> Order:
+        """The next order, read here: waking another thread costs more than a tiny handler."""
+        while True:
+            with self._picking:
+                if self._waiting:
+                    return self._waiting.popleft()
+            with self._reading:
+                if not self._waiting:
+                    data = self._orders.recv(_CHUNK)
+                    if not data:
+                        threading.Event().wait()  # the parent is gone, and so are we in a moment
+                    self._accept(data)
+
+    def _accept(self, data: bytes) -> None:
+        orders = [Order._make(facts) for _, *facts in self._reader.feed(data)]
+        with self._picking:
+            self._waiting.extend(orders)
+
+    def _attempt(self, order: Order, used: UsedConnections) -> Report:
+        backing = WorkerBacking(order, self._outbox.add)
         running = self._running[order.run] = Running(backing)
-        started = clock.now().timestamp()
         try:
-            close_old_connections()
+            used.look()
             return execute(order, backing)
         except BaseException as error:  # noqa: BLE001  # or this thread would end
             # A time limit that arrived between the handler's end and ours, say.
-            return outcome_of(order, started, error)
+            return outcome_of(order, clock.unix_seconds(), error)
         finally:
             running.end()
             del self._running[order.run]
-            _tidy_connections()
-
-    def _send(self, report: Report) -> None:
-        self._outbox.add(report.line(), flush=not self._waiting)
+            used.tidy()
 
     def _start_async(self, order: Order) -> None:
         if self._loop is None:
@@ -179,12 +214,12 @@ class Child:
         self._loop.call_soon_threadsafe(self._create_task, order)
 
     def _create_task(self, order: Order) -> None:
-        backing = WorkerBacking(order, self._progress(order.run))
+        backing = WorkerBacking(order, self._outbox.add)
 
         async def attempt() -> None:
             report = await aexecute(order, backing)
             self._tasks.pop(order.run, None)
-            self._outbox.add(report.line(), flush=True)
+            self._outbox.add(report.message, flush=True)
 
         assert self._loop is not None  # noqa: S101  # this runs inside it
         self._tasks[order.run] = (self._loop.create_task(attempt()), backing)
@@ -197,9 +232,25 @@ def _keep_connections() -> None:
         connections.settings[alias]["CONN_HEALTH_CHECKS"] = True
 
 
-def _tidy_connections() -> None:
-    for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block or connection.errors_occurred:
-            connection.in_atomic_block = False
-            connection.close()
-    reset_queries()
+class UsedConnections:
+    """The database connections that handlers of one thread leave behind for the next ones.
+
+    What Django does around a request, without looking for them three times.
+    """
+
+    def __init__(self) -> None:
+        self._open: Sequence[BaseDatabaseWrapper] = ()
+
+    def look(self) -> None:
+        """Before a handler: close what is too old or broken."""
+        for connection in self._open:
+            connection.close_if_unusable_or_obsolete()
+
+    def tidy(self) -> None:
+        """After it: leave no transaction, no error and no log of statements to the next."""
+        self._open = connections.all(initialized_only=True)
+        for connection in self._open:
+            connection.queries_log.clear()
+            if connection.in_atomic_block or connection.errors_occurred:
+                connection.in_atomic_block = False
+                connection.close()

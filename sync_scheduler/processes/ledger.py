@@ -6,20 +6,19 @@ is away, outcomes wait.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import logging
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connections
 
 from sync_scheduler import clock, conf
 from sync_scheduler.jobs import registry
-from sync_scheduler.lifecycle import State
+from sync_scheduler.processes.scribe import Batch, Scribe
 from sync_scheduler.store import progress
 from sync_scheduler.store.claims import Claim
-from sync_scheduler.store.locking import is_outage
 from sync_scheduler.store.outcomes import Ending
 from sync_scheduler.work import complete
 from sync_scheduler.work.wire import Report
@@ -29,11 +28,17 @@ logger = logging.getLogger(__name__)
 _FLUSH_SECONDS = 0.005
 _PROGRESS_SECONDS = 0.25
 _RETRY_SECONDS = 0.5
+_FAREWELL_SECONDS = 1.0
+# So many batches may wait for the database before the worker claims no more.
+_MOST_BATCHES = 4
 
 
 class Ledger:
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self._scribe = Scribe(wake)
         self._endings: list[Ending] = []
+        self._stored: list[Ending] = []
+        self._writing: list[Ending] = []
         self._since = 0.0
         self._retry_at = 0.0
         self._progress: dict[uuid.UUID, progress.Progress] = {}
@@ -41,19 +46,25 @@ class Ledger:
         self._batch = conf.get().CLAIM_BATCH
 
     def is_empty(self) -> bool:
-        return not self._endings
+        return not (self._endings or self._stored or self._writing)
+
+    def room(self) -> int:
+        """How many more runs may be begun before the database must catch up."""
+        return _MOST_BATCHES * self._batch - len(self._endings) - len(self._writing)
 
     def seconds_to_flush(self) -> float:
-        if not self._endings and not self._progress:
-            return 3600.0
         now = clock.monotonic()
-        if self._endings:
+        if self._endings or self._stored:
+            if self._scribe.is_busy:
+                return 3600.0  # it wakes us
             return max(0.0, max(self._since + _FLUSH_SECONDS, self._retry_at) - now)
-        return max(0.0, self._progress_at + _PROGRESS_SECONDS - now)
+        if self._progress:
+            return max(0.0, self._progress_at + _PROGRESS_SECONDS - now)
+        return 3600.0
 
     def has(self, run_id: uuid.UUID) -> bool:
         """Whether an outcome of this Run is still on its way."""
-        return any(ending.claim.id == run_id for ending in self._endings)
+        return any(ending.claim.id == run_id for ending in (*self._endings, *self._writing))
 
     def note(self, ending: Ending) -> None:
         if not self._endings:
@@ -64,14 +75,10 @@ class Ledger:
         """A handler has ended."""
         if report.kind == "lost":
             return  # no longer ours: whoever took it over decides
-        ending = complete.ending_of(
-            claim, dataclasses.replace(report, kind="done") if report.kind == "stored" else report,
-            node,
-        )  # fmt: skip
         if report.kind == "stored":
-            complete.tell([ending])
+            self._stored.append(complete.ending_of(claim, report._replace(kind="done"), node))
         else:
-            self.note(ending)
+            self.note(complete.ending_of(claim, report, node))
 
     def note_progress(self, claim: Claim, facts: list[Any], node: str) -> None:
         """How far a handler is: a fraction or None, a message, and when it said so."""
@@ -91,37 +98,40 @@ class Ledger:
     def settle(self, *, idle: bool, patient: bool = True) -> None:
         """Write what is due; everything if nothing else is going on."""
         now = clock.monotonic()
-        self._write_progress(now, force=idle)
-        if not self._endings or (patient and now < self._retry_at):
+        # The last beat of a handler is written before its end, or it would be refused.
+        ending = self._progress and any(e.claim.id in self._progress for e in self._endings)
+        self._write_progress(now, force=idle or bool(ending))
+        if self._scribe.is_busy:
+            return
+        self._writing = []
+        self._take_back()
+        if not (self._endings or self._stored) or (patient and now < self._retry_at):
             return
         full = len(self._endings) >= self._batch
-        if not (idle or full or now - self._since >= _FLUSH_SECONDS):
-            return
-        endings, self._endings = self._endings, []
-        try:
-            complete.settle(endings)
-        except (DatabaseError, InterfaceError) as error:
-            if not is_outage(error):
-                self._one_by_one(endings)
-                return
-            # The database is away: keep everything and come back.
-            self._endings = endings + self._endings
-            self._retry_at = clock.monotonic() + _RETRY_SECONDS
-            self._warn(error)
+        if idle or full or now - self._since >= _FLUSH_SECONDS:
+            batch = self._next_batch()
+            if idle:
+                self._scribe.write(batch)
+                self._take_back()
+            else:
+                self._writing = batch.endings
+                self._scribe.hand_over(batch)
 
-    def _one_by_one(self, endings: list[Ending]) -> None:
-        """One outcome cannot be stored: find it, and store in its place that it could not be."""
-        for ending in endings:
-            try:
-                complete.settle([ending])
-            except (DatabaseError, InterfaceError) as error:
-                if is_outage(error):
-                    self._endings.append(ending)
-                    self._warn(error)
-                else:
-                    logger.exception("an outcome could not be stored as it was")
-                    self._endings.append(_plain(ending, error))
-        self._retry_at = clock.monotonic() + _RETRY_SECONDS
+    def close(self) -> None:
+        """Write the last of it, whatever was tried before."""
+        self._scribe.wait(_FAREWELL_SECONDS)
+        self.settle(idle=True, patient=False)
+        self._scribe.stop()
+
+    def _next_batch(self) -> Batch:
+        batch = Batch(self._endings, self._stored)
+        self._endings, self._stored = [], []
+        return batch
+
+    def _take_back(self) -> None:
+        if left := self._scribe.left_over():
+            self._endings = [*left, *self._endings]
+            self._retry_at = clock.monotonic() + _RETRY_SECONDS
 
     def _write_progress(self, now: float, *, force: bool) -> None:
         if not self._progress or not (force or now - self._progress_at >= _PROGRESS_SECONDS):
@@ -131,25 +141,10 @@ class Ledger:
         try:
             progress.record(entries)
         except (DatabaseError, InterfaceError) as error:
-            self._warn(error)
-
-    def _warn(self, error: Exception) -> None:
-        text = str(error).strip().splitlines()
-        logger.warning(
-            "the database cannot be used (%s); %d outcomes wait",
-            text[0] if text else type(error).__name__,
-            len(self._endings),
-            extra={"event": "settle_failed"},
-        )
-        connections.close_all()
-
-
-def _plain(ending: Ending, error: Exception) -> Ending:
-    return dataclasses.replace(
-        ending,
-        status=State.FAILED if ending.status is State.COMPLETED else ending.status,
-        result=None,
-        error=f"The outcome could not be stored ({type(error).__name__}).",
-        traceback="",
-        reason="The outcome could not be stored.",
-    )
+            text = str(error).strip().splitlines()
+            logger.warning(
+                "progress could not be stored (%s)",
+                text[0] if text else type(error).__name__,
+                extra={"event": "progress_failed"},
+            )
+            connections.close_all()

@@ -22,7 +22,7 @@ _BORN, _GONE = b"B", b"G"
 _RECORD = struct.Struct("!cqi")
 _PR_SET_PDEATHSIG = 1
 
-ChildMain = Callable[[socket.socket], None]
+ChildMain = Callable[[socket.socket, socket.socket], None]
 
 
 class Nursery:
@@ -38,15 +38,17 @@ class Nursery:
         theirs.close()
         self._statuses: dict[int, int] = {}
 
-    def spawn(self) -> tuple[int, socket.socket]:
-        """A new child: its process id and our end of the pipe to it."""
-        ours, theirs = socket.socketpair()
-        socket.send_fds(self._sock, [_BORN], [theirs.fileno()])
-        theirs.close()
+    def spawn(self) -> tuple[int, socket.socket, socket.socket]:
+        """A new child: its process id, and our ends of its pipes for control and for orders."""
+        control, its_control = socket.socketpair()
+        orders, its_orders = socket.socketpair()
+        socket.send_fds(self._sock, [_BORN], [its_control.fileno(), its_orders.fileno()])
+        its_control.close()
+        its_orders.close()
         while True:
             kind, pid, status = self._read()
             if kind == _BORN:
-                return pid, ours
+                return pid, control, orders
             self._statuses[pid] = status
 
     def status_of(self, pid: int, seconds: float = 2.0) -> int | None:
@@ -96,16 +98,18 @@ def _serve(control: socket.socket, child_main: ChildMain) -> None:
                 os.read(wake_read, 4096)
             _reap(control, children)
         if control in readable:
-            message, fds, _, _ = socket.recv_fds(control, 1, 1)
+            message, fds, _, _ = socket.recv_fds(control, 1, 2)
             if not message:
                 for pid in children:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 os._exit(0)
-            _bear(control, fds[0], children, child_main)
+            _bear(control, fds, children, child_main)
 
 
-def _bear(control: socket.socket, fd: int, children: set[int], child_main: ChildMain) -> None:
+def _bear(
+    control: socket.socket, fds: list[int], children: set[int], child_main: ChildMain
+) -> None:
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -114,11 +118,12 @@ def _bear(control: socket.socket, fd: int, children: set[int], child_main: Child
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             die_with_parent()
             control.close()
-            child_main(socket.socket(fileno=fd))
+            child_main(*(socket.socket(fileno=fd) for fd in fds))
             code = 0
         finally:
             os._exit(code)
-    os.close(fd)
+    for fd in fds:
+        os.close(fd)
     children.add(pid)
     control.sendall(_RECORD.pack(_BORN, pid, 0))
 

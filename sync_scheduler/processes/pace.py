@@ -7,6 +7,7 @@ job that turns out to be slow.
 from __future__ import annotations
 
 _AHEAD_SECONDS = 0.05
+_LITTLE_SECONDS = 0.01
 _UNKNOWN_SECONDS = 1.0
 _WEIGHT = 0.2
 _MOST = 500
@@ -31,6 +32,10 @@ class Pace:
         if room <= 0:
             return 0
         return min(int(room / max(self._overall, 1e-5)), _MOST)
+
+    def is_little(self, backlog_seconds: float) -> bool:
+        """Whether that will be done before more can be had."""
+        return backlog_seconds < _LITTLE_SECONDS
 
     def fits_ahead(self, job: str, backlog_seconds: float) -> bool:
         return backlog_seconds + self.usual(job) <= _AHEAD_SECONDS

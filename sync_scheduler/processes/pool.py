@@ -7,6 +7,7 @@ import dataclasses
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from sync_scheduler import clock
 from sync_scheduler.jobs import registry
 from sync_scheduler.processes.nursery import Nursery
 from sync_scheduler.processes.pace import Pace
+from sync_scheduler.processes.pipe import Pipe
 from sync_scheduler.store.claims import Claim
-from sync_scheduler.work.wire import Order, Reader, note
+from sync_scheduler.work.wire import Message, Order, Reader, note
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -25,6 +27,7 @@ class Held:
     """A claim that a child holds. `began` is when it must have begun, None while it waits."""
 
     claim: Claim
+    run: str
     is_async: bool
     cost: float
     began: float | None = None
@@ -38,7 +41,8 @@ class ChildHandle:
     def __init__(
         self,
         pid: int,
-        sock: socket.socket,
+        control: socket.socket,
+        orders: socket.socket,
         threads: int,
         async_slots: int,
         *,
@@ -47,9 +51,9 @@ class ChildHandle:
         self.pid = pid
         # Only for suspects, one at a time, while every other child is busy.
         self.isolated = isolated
-        self.sock = sock
+        self.control = Pipe(control)
+        self.orders = Pipe(orders)
         self.reader = Reader()
-        self._unsent = bytearray()
         self.held: dict[str, Held] = {}
         self.done_count = 0
         self.retiring = False
@@ -61,51 +65,41 @@ class ChildHandle:
         self._async = 0
         self._cost = 0.0
 
-    def reserve(self, claim: Claim, pace: Pace) -> None:
+    def reserve(self, claim: Claim, pace: Pace) -> Held:
         """Count a claim as held; it is sent with the next `deliver`."""
-        job = registry.find(claim.job)
-        held = Held(claim, is_async=job is not None and job.is_async, cost=pace.usual(claim.job))
-        self.held[claim.id.hex] = held
-        self.solo = self.solo or claim.suspect
-        if held.is_async:
+        is_async = _is_async(claim)
+        held = Held(claim, claim.id.hex, is_async, pace.usual(claim.job))
+        self.held[held.run] = held
+        if claim.suspect:
+            self.solo = True
+        if is_async:
             self._async += 1
         else:
             self._plain += 1
             self._cost += held.cost
-        if held.is_async or self._plain <= self._threads:
+        if is_async or self._plain <= self._threads:
             held.began = clock.monotonic()
+        return held
 
-    def deliver(self, claims: Iterable[Claim], node: str) -> None:
+    def deliver(self, share: Iterable[Held], node: str) -> None:
         """Send reserved claims, together."""
-        lines = []
-        for claim in claims:
+        plain: list[Message] = []
+        others: list[Message] = []
+        for held in share:
+            claim = held.claim
             slot = None if claim.slot is None else claim.slot.isoformat()
             order = Order(
-                claim.id.hex, claim.job, claim.input, claim.attempt, claim.token, claim.trigger,
+                held.run, claim.job, claim.input, claim.attempt, claim.token, claim.trigger,
                 slot, claim.depth, node,
             )  # fmt: skip
-            lines.append(order.line())
-        self.send(b"".join(lines))
+            (others if held.is_async else plain).append(order.message)
+        if plain:
+            self.orders.send(plain)
+        if others:
+            self.control.send(others)
 
-    def send(self, data: bytes) -> None:
-        """Never waits: a child that does not read must not stop the parent's loop."""
-        self._unsent += data
-        self.flush()
-
-    def flush(self) -> None:
-        """Send on what the child's pipe had no room for."""
-        try:
-            while self._unsent:
-                del self._unsent[: self.sock.send(self._unsent, socket.MSG_DONTWAIT)]
-        except BlockingIOError:
-            return
-        except OSError:
-            # A child that has just died is noticed by its end of file; nothing is lost here.
-            self._unsent.clear()
-
-    @property
-    def has_unsent(self) -> bool:
-        return bool(self._unsent)
+    def send(self, message: Message) -> None:
+        self.control.send([message])
 
     def finish(self, run: str) -> Held | None:
         held = self.held.pop(run, None)
@@ -148,6 +142,12 @@ class ChildHandle:
             return 0
         return max(0, self._threads - self._plain) + pace.ahead(self._cost)
 
+    def is_hungry(self, pace: Pace) -> bool:
+        """Whether it will soon have nothing to do."""
+        if self.retiring or self.solo or self.isolated:
+            return False
+        return self._plain < self._threads or pace.is_little(self._cost)
+
     def accepts(self, claim: Claim, pace: Pace) -> bool:
         if self.retiring or self.solo:
             return False
@@ -155,8 +155,7 @@ class ChildHandle:
             return not self.held
         if self.isolated:
             return False
-        job = registry.find(claim.job)
-        if job is not None and job.is_async:
+        if _is_async(claim):
             return self._async < self._async_slots
         return self._plain < self._threads or pace.fits_ahead(claim.job, self._cost)
 
@@ -180,7 +179,14 @@ class ChildHandle:
             return 0.0
 
 
+def _is_async(claim: Claim) -> bool:
+    job = registry.find(claim.job)
+    return job is not None and job.is_async
+
+
 class Pool:
+    is_async = staticmethod(_is_async)
+
     def __init__(self, nursery: Nursery, *, size: int, threads: int, async_slots: int) -> None:
         self._nursery = nursery
         self._size = size
@@ -193,6 +199,36 @@ class Pool:
         while sum(not child.isolated for child in self) < self._size:
             self._spawn(isolated=False)
 
+    def hand_out(self, pending: deque[Claim], pace: Pace, node: str) -> list[Claim]:
+        """Give claims to children as far as they may have them; the others stay where they are."""
+        shares: dict[ChildHandle, list[Held]] = {}
+        for _ in range(len(pending)):
+            claim = pending.popleft()
+            child = self._taker(claim, pace)
+            if child is None:
+                pending.append(claim)
+            else:
+                # Held at once, so that the next question counts it; sent in one go below.
+                shares.setdefault(child, []).append(child.reserve(claim, pace))
+        for child, share in shares.items():
+            child.deliver(share, node)
+        return [held.claim for share in shares.values() for held in share]
+
+    def _taker(self, claim: Claim, pace: Pace) -> ChildHandle | None:
+        """Who may take this claim and has least to do; None: nobody may now."""
+        best: ChildHandle | None = None
+        for child in self.children.values():
+            if child.accepts(claim, pace) and (best is None or len(child.held) < len(best.held)):
+                best = child
+        if best is None and claim.suspect:
+            best = next(iter(self.isolate()), None)
+        return best
+
+    def pipes(self) -> Iterator[Pipe]:
+        for child in self:
+            yield child.control
+            yield child.orders
+
     def isolate(self) -> list[ChildHandle]:
         """A child beside the others, for a suspect that would wait for ever for an idle one."""
         if any(child.isolated for child in self):
@@ -200,9 +236,11 @@ class Pool:
         return [self._spawn(isolated=True)]
 
     def _spawn(self, *, isolated: bool) -> ChildHandle:
-        pid, sock = self._nursery.spawn()
-        child = ChildHandle(pid, sock, self._threads, self._async_slots, isolated=isolated)
-        self.children[sock] = child
+        pid, control, orders = self._nursery.spawn()
+        child = ChildHandle(
+            pid, control, orders, self._threads, self._async_slots, isolated=isolated
+        )
+        self.children[control] = child
         return child
 
     def __iter__(self) -> Iterator[ChildHandle]:
@@ -210,14 +248,21 @@ class Pool:
 
     def remove(self, child: ChildHandle) -> str:
         """Forget a child that is gone; says how it ended, in words."""
-        del self.children[child.sock]
-        child.sock.close()
+        del self.children[child.control.sock]
+        child.control.sock.close()
+        child.orders.sock.close()
         status = self._nursery.status_of(child.pid)
         if status is None:
             return "its process is gone"
         if status < 0:
             return f"its process was killed by {signal.Signals(-status).name}"
         return f"its process exited with status {status}"
+
+    def close(self) -> None:
+        """Let go of all children; they end when they notice."""
+        for pipe in self.pipes():
+            pipe.sock.close()
+        self.children.clear()
 
     def held_count(self) -> int:
         return sum(len(child.held) for child in self)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 import secrets
 import signal
 import socket
 import threading
-import zoneinfo
 from dataclasses import dataclass
 from types import FrameType
 
@@ -27,6 +25,7 @@ from sync_scheduler.processes.pool import Pool
 from sync_scheduler.processes.watch import Watch
 from sync_scheduler.processes.worker import Worker
 from sync_scheduler.store import nodes
+from sync_scheduler.timing import zones
 
 logger = logging.getLogger(__name__)
 
@@ -86,9 +85,10 @@ class Service:
                 probe.shutdown()
             watch.stop()
             announcer.flush(2.0)
-            self._leave()
             if nursery is not None:
+                # Before we sign off: from then on others may begin what our children still run.
                 nursery.close()
+            self._leave()
             logger.info("node %s stopped", self.node, extra={"event": "node_stopped"})
 
     def _run_parts(self) -> None:
@@ -125,10 +125,10 @@ class Service:
         self._signals += 1
         self.stop(at_once=self._signals > 1)
 
-    def _child_main(self, sock: socket.socket) -> None:
+    def _child_main(self, control: socket.socket, orders: socket.socket) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        Child(sock, self._threads).serve()
+        Child(control, orders, self._threads).serve()
 
     def _leave(self) -> None:
         try:
@@ -148,15 +148,8 @@ class Service:
             pid=os.getpid(),
             roles=self._roles(),
             version=(conf.get().CODE_VERSION or sync_scheduler.__version__)[:50],
-            tzdata=_tzdata_version(),
+            tzdata=zones.tzdata_version()[:50],
             queues=self._queues,
             jobs=tuple(sorted(registry.known_names())),
             slots=self._processes * self._threads if self._plan.work else 0,
         )
-
-
-def _tzdata_version() -> str:
-    try:
-        return importlib.metadata.version("tzdata")
-    except importlib.metadata.PackageNotFoundError:
-        return f"system ({len(zoneinfo.available_timezones())} zones)"

@@ -1,21 +1,22 @@
 """Where a worker's ids come from: Redis while it answers, the database always.
 
-A thread blocks in Redis while the worker is idle, so that a submit is picked up within
+While the worker is idle a blocking pop waits in Redis, so that a submit is picked up within
 milliseconds; the poll of the database is the guarantee behind it, and all there is without Redis.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
 import uuid
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client, local, queues, ready_queue
+from sync_scheduler.coordination.doorbell import Doorbell, Popped
 
 logger = logging.getLogger(__name__)
 
@@ -26,45 +27,100 @@ _RETRY_SECONDS = 1.0
 
 
 class Source:
+    """Used by the worker's loop; only what begins with `_look` runs in a thread of its own."""
+
     def __init__(self, wanted_queues: Sequence[str], wake: Callable[[], None]) -> None:
         self._wanted = tuple(wanted_queues)
         self._wake = wake
         self._uses_redis = conf.get().uses_redis
-        self._found: deque[str] = deque()
-        self._idle = threading.Event()
+        self._doorbell = Doorbell(_BLOCK_SECONDS)
+        self._rung: Popped | None = None
         self._stopped = threading.Event()
         self._redis_works = self._uses_redis
         self._poll_at = 0.0
         self._dry = False
+        self._later_at = 0.0
         self._turn = 0
         self._names: tuple[str, ...] = ()
         self.paused: frozenset[str] = frozenset()
         self._stop_listening = local.listen(self._on_local)
         if self._uses_redis:
-            self._thread = threading.Thread(target=self._listen, name="ready-waiter", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._look_after, name="redis-watch", daemon=True)
+            thread.start()
 
     def stop(self) -> None:
+        """Take nothing more, and give back what was taken in vain. May be called again."""
         self._stopped.set()
-        self._idle.set()
         self._stop_listening()
+        with contextlib.suppress(*client.UNREACHABLE):
+            self._rung = self._rung or self._doorbell.answer()
+            self._return_rung()
+        self._doorbell.close()
+
+    # The doorbell: a blocking pop beside the loop's other pipes.
+
+    def pipes(self) -> list[Doorbell]:
+        """What to wait for beside everything else."""
+        return [self._doorbell] if self._doorbell.is_waiting else []
+
+    def wait_for_one(self) -> None:
+        """Nothing is ready: let Redis tell when something is."""
+        if self._doorbell.is_late():
+            self.hear()
+        if not self._dry or self._doorbell.is_waiting or not self._can_ask():
+            return
+        names = self._in_turn()
+        left = self._later_at - clock.monotonic()
+        try:
+            if names:
+                self._doorbell.wait(names, min(max(left, 0.001), _BLOCK_SECONDS))
+        except client.UNREACHABLE as error:
+            self._redis_failed(error)
+
+    def hear(self) -> None:
+        """Read the doorbell's answer, if it is there."""
+        try:
+            self._rung = self._doorbell.answer() or self._rung
+        except client.UNREACHABLE as error:
+            self._redis_failed(error)
+            return
+        if not self._doorbell.is_waiting:
+            # Rung, or the time is up: then delayed runs may have become due.
+            self._dry = False
+
+    def refuse(self) -> None:
+        """There is no room for what has come: others may have some."""
+        with contextlib.suppress(*client.UNREACHABLE):
+            self._return_rung()
+
+    def _return_rung(self) -> None:
+        if self._rung is not None:
+            rung, self._rung = self._rung, None
+            ready_queue.put_back(rung.queue, rung.id, rung.score)
 
     def ids(self, count: int) -> list[uuid.UUID]:
         """Ids from Redis, without waiting; none when it has none or does not answer."""
-        if not self._uses_redis or not self._redis_works:
+        if not self._can_ask():
             return []
-        found = [self._found.popleft() for _ in range(min(len(self._found), count))]
-        # What the waiting thread brought is claimed first; asking for more can wait that long.
-        if not self._dry and not found:
-            try:
-                if names := self._in_turn():
-                    found += ready_queue.pop(names, count - len(found))
-            except client.UNREACHABLE as error:
-                self._redis_failed(error)
-            self._dry = len(found) < count
-        if self._dry:
-            self._idle.set()
-        return [uuid.UUID(one) for one in found]
+        if self._rung is not None and self._rung.queue in self.paused:
+            self.refuse()
+        if self._rung is not None:
+            # It is claimed first; asking for more can wait that long.
+            rung, self._rung = self._rung, None
+            return [uuid.UUID(rung.id)]
+        names = self._in_turn()
+        if self._dry or not names:
+            self._dry = True
+            return []
+        try:
+            taken = ready_queue.take(names, count)
+        except client.UNREACHABLE as error:
+            self._redis_failed(error)
+            return []
+        self._dry = taken.is_all
+        pause = _BLOCK_SECONDS if taken.next_seconds is None else taken.next_seconds
+        self._later_at = clock.monotonic() + pause
+        return [uuid.UUID(one) for one in taken.ids]
 
     def poll_is_due(self) -> bool:
         return clock.monotonic() >= self._poll_at
@@ -80,7 +136,7 @@ class Source:
 
     def has_hints(self) -> bool:
         """Whether asking Redis again may give something."""
-        return self._uses_redis and self._redis_works and (bool(self._found) or not self._dry)
+        return self._can_ask() and (self._rung is not None or not self._dry)
 
     def queue_names(self) -> tuple[str, ...]:
         names = self._wanted or self._names or ("default",)
@@ -91,6 +147,9 @@ class Source:
         if names != self.paused:
             self.paused, self._dry, self._poll_at = names, False, 0.0
             self._wake()
+
+    def _can_ask(self) -> bool:
+        return self._uses_redis and self._redis_works and not self._stopped.is_set()
 
     def _in_turn(self) -> tuple[str, ...]:
         """Queues that were named are served in that order; all others take turns."""
@@ -117,39 +176,27 @@ class Source:
         self._poll_at = 0.0
         self._wake()
 
-    def _listen(self) -> None:
-        """The waiting thread."""
-        blocking: Any = None
+    # In a thread of its own, because it may take long.
+
+    def _look_after(self) -> None:
+        """Which queues there are, and whether a server that was gone answers again."""
+        asking: Any = None
         while not self._stopped.is_set():
             try:
                 # Some clients (of a Cluster) speak to the server when they are made.
-                blocking = blocking or client.blocking_client(_BLOCK_SECONDS)
-                self._names = queues.known(blocking)
-                if not self._redis_works:
-                    logger.info("Redis answers again", extra={"event": "redis_back"})
-                    self._redis_works, self._dry = True, False
-                    self._wake()
-                self._idle.wait(_BLOCK_SECONDS)
-                if self._idle.is_set() and not self._stopped.is_set():
-                    self._wait_for_one(blocking)
+                asking = asking or client.blocking_client(_BLOCK_SECONDS)
+                names = queues.known(asking)
+                if names != self._names or not self._redis_works:
+                    self._look_again(names)
+                self._stopped.wait(_BLOCK_SECONDS)
             except client.UNREACHABLE as error:
                 self._redis_failed(error)
                 self._stopped.wait(_RETRY_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311
-        if blocking is not None:
-            blocking.close()
+        if asking is not None:
+            asking.close()
 
-    def _wait_for_one(self, blocking: object) -> None:
-        names = self.queue_names()
-        if not names:
-            self._stopped.wait(_BLOCK_SECONDS)
-            return
-        delay = ready_queue.next_later(names, blocking)
-        seconds = _BLOCK_SECONDS if delay is None else min(delay, _BLOCK_SECONDS)
-        member = ready_queue.wait(names, max(seconds, 0.001), blocking)
-        due = delay is not None and delay <= seconds
-        if member is not None:
-            self._found.append(member)
-        if member is not None or due:
-            self._idle.clear()
-            self._dry = False
-            self._wake()
+    def _look_again(self, names: tuple[str, ...]) -> None:
+        if not self._redis_works:
+            logger.info("Redis answers again", extra={"event": "redis_back"})
+        self._names, self._dry, self._redis_works = names, False, True
+        self._wake()

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import select
-import socket
 import threading
 import uuid
 from collections import deque
@@ -26,6 +25,7 @@ from sync_scheduler.processes.pool import ChildHandle, Pool
 from sync_scheduler.processes.source import Source
 from sync_scheduler.processes.supervision import Supervision
 from sync_scheduler.store.claims import Claim
+from sync_scheduler.store.statements import kept_plans
 from sync_scheduler.work import claim as claiming
 from sync_scheduler.work import complete
 from sync_scheduler.work.wire import Report, note
@@ -53,7 +53,7 @@ class Worker:
         self._known = claiming.known()
         self._pace = Pace()
         self._pending: deque[Claim] = deque()
-        self._ledger = Ledger()
+        self._ledger = Ledger(self.wake)
         self._supervision = Supervision(node)
         self._lost: deque[uuid.UUID] = deque()
         self._found: deque[Claim] = deque()
@@ -101,32 +101,37 @@ class Worker:
         self.wake()
 
     def paused(self, queues: frozenset[str]) -> None:
-        """Nothing of these queues may start."""
         self._source.pause(queues)
 
     # The loop.
 
     def run(self) -> None:
         self._pool.fill()
-        while not self._is_finished():
-            self._collect(self._pause())
-            self._watch_children()
-            self._ledger.settle(idle=self._pool.held_count() == 0)
-            if self._stopping.is_set():
-                self._wind_down()
-            else:
-                self._take()
-                self._feed()
+        with kept_plans():
+            while not self._is_finished():
+                self._collect(self._pause())
+                self._watch_children()
+                if self._stopping.is_set():
+                    self._wind_down()
+                else:
+                    self._take()
+                    self._feed()
+                    self._listen()
+                self._ledger.settle(idle=self._pool.held_count() == 0)
         self._source.stop()
-        self._ledger.settle(idle=True, patient=False)
+        self._ledger.close()
+        self._pool.close()
         connections.close_all()
 
     def _is_finished(self) -> bool:
-        empty = not self._pending and self._pool.held_count() == 0 and self._ledger.is_empty()
+        empty = not self._pending and self._is_idle()
         if self._stopping.is_set():
-            out_of_time = clock.monotonic() > self._stop_at + 5
-            return empty or out_of_time
+            return empty or clock.monotonic() > self._stop_at + 2
         return self._drain and empty and self._looked and self.may_drain.is_set()
+
+    def _is_idle(self) -> bool:
+        """Nothing runs, and no outcome is on its way that might make a run ready again."""
+        return self._pool.held_count() == 0 and self._ledger.is_empty()
 
     def _pause(self) -> float:
         """How long nothing needs to happen unless something comes in."""
@@ -134,118 +139,110 @@ class Worker:
             return 0.05
         if clock.monotonic() < self._trouble_until:
             return _TICK_SECONDS
-        if self._pending or (self._room() > 0 and self._source.has_hints()):
-            return 0.0 if self._can_feed() else _TICK_SECONDS
-        pause = _TICK_SECONDS if self._pool.held_count() else 1.0
+        if self._wanted() > 0 and self._source.has_hints():
+            return 0.0
+        pause = _TICK_SECONDS if self._pending or self._pool.held_count() else 1.0
         if self._drain:
             pause = min(pause, 0.02)
         if self._room() > 0:
             pause = min(pause, self._source.seconds_to_poll())
         return min(pause, self._ledger.seconds_to_flush())
 
-    def _can_feed(self) -> bool:
-        if not self._pending:
-            return True
-        return any(child.accepts(self._pending[0], self._pace) for child in self._pool)
-
     def _room(self) -> int:
-        return sum(child.room(self._pace) for child in self._pool) - len(self._pending)
+        """How many more may be claimed. Async runs that find no slot do not stand in others' way,
+        unless they are very many."""
+        stuck = sum(self._pool.is_async(claim) for claim in self._pending)
+        if stuck >= self._settings.CLAIM_BATCH:
+            return 0
+        room = sum(child.room(self._pace) for child in self._pool) - len(self._pending) + stuck
+        return min(room, self._ledger.room())
+
+    def _wanted(self) -> int:
+        """How many to claim now: many at once, unless a child would have to wait for them."""
+        room, batch = self._room(), self._settings.CLAIM_BATCH
+        if room * 2 < batch and not any(child.is_hungry(self._pace) for child in self._pool):
+            return 0
+        return min(room, batch)
 
     def _take(self) -> None:
-        room = min(self._room(), self._settings.CLAIM_BATCH)
+        room = self._wanted()
         if room <= 0 or clock.monotonic() < self._trouble_until:
+            self._source.refuse()
             return
         try:
             ids = self._source.ids(room)
             if ids:
+                self._looked = False
                 self._pending.extend(claiming.claim_ids(ids, self._node, self._known))
             elif self._source.poll_is_due() or (self._drain and not self._looked):
-                found = claiming.poll(
-                    self._queues, room, self._node, self._known, self._source.paused
-                )
+                paused = self._source.paused
+                found = claiming.poll(self._queues, room, self._node, self._known, paused)
                 self._source.polled(full=len(found) >= room)
                 self._pending.extend(found)
-                self._looked = not found
-            elif self._drain and self._pool.held_count() == 0:
-                self._looked = claiming.poll_is_empty(
-                    self._queues, self._known, self._source.paused
-                )
+                self._looked = not found and self._is_idle()
+            elif self._drain and self._is_idle():
+                paused = self._source.paused
+                self._looked = claiming.poll_is_empty(self._queues, self._known, paused)
         except (DatabaseError, InterfaceError) as error:
             self._trouble(error)
 
+    def _listen(self) -> None:
+        """Let Redis ring when something comes, as long as it could be begun."""
+        if self._room() > 0 and clock.monotonic() >= self._trouble_until:
+            self._source.wait_for_one()
+
     def _trouble(self, error: Exception) -> None:
-        text = str(error).strip().splitlines()
-        logger.warning(
-            "cannot claim: %s",
-            text[0] if text else type(error).__name__,
-            extra={"event": "claim_failed"},
-        )
+        text = [*str(error).strip().splitlines(), type(error).__name__][0]
+        logger.warning("cannot claim: %s", text, extra={"event": "claim_failed"})
         self._trouble_until = clock.monotonic() + _TROUBLE_SECONDS
         connections.close_all()
 
     def _feed(self) -> None:
         if not self._pending:
             return
-        shares: dict[ChildHandle, list[Claim]] = {}
-        waiting: deque[Claim] = deque()
-        while self._pending:
-            claim = self._pending.popleft()
-            takers = [child for child in self._pool if child.accepts(claim, self._pace)]
-            if not takers and claim.suspect:
-                takers = self._pool.isolate()
-            if not takers:
-                waiting.append(claim)
-                continue
-            child = min(takers, key=lambda one: (len(one.held), one.pid))
-            # Held at once, so that the next question counts it; sent in one go below.
-            child.reserve(claim, self._pace)
-            shares.setdefault(child, []).append(claim)
-        self._pending = waiting
-        for child, share in shares.items():
-            child.deliver(share, self._node)
+        begun = self._pool.hand_out(self._pending, self._pace, self._node)
         if signals.run_started.receivers:
-            self._tell_started([claim for share in shares.values() for claim in share])
+            self._tell_started(begun)
 
     def _tell_started(self, begun: list[Claim]) -> None:
-        for claim in begun:
-            signals.notify(
-                signals.run_started,
-                Run,
-                run_id=claim.id,
-                job=claim.job,
-                attempt=claim.attempt,
-                node=self._node,
-            )
+        for one in begun:
+            facts = {"run_id": one.id, "job": one.job, "attempt": one.attempt, "node": self._node}
+            signals.notify(signals.run_started, Run, **facts)
 
     def _collect(self, pause: float) -> None:
-        unsent = [child.sock for child in self._pool if child.has_unsent]
-        sources: list[socket.socket | int] = [*self._pool.children, self._wake_read]
+        unsent = {pipe.sock: pipe for pipe in self._pool.pipes() if pipe.has_unsent}
+        doorbells = self._source.pipes()
+        sources: list[Any] = [*self._pool.children, self._wake_read, *doorbells]
         readable, writable, _ = select.select(sources, unsent, [], pause)
         for sock in writable:
-            self._pool.children[sock].flush()
+            unsent[sock].flush()
         for one in readable:
-            if isinstance(one, int):
+            if one == self._wake_read:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
-                continue
-            child = self._pool.children[one]
-            try:
-                data = child.sock.recv(1 << 18)
-            except OSError:
-                data = b""
-            if not data:
-                self._bury(child)
-                continue
-            for kind, *facts in child.reader.feed(data):
-                self._hear(child, kind, facts)
+            elif one in doorbells:
+                self._source.hear()
+            else:
+                self._read(self._pool.children[one])
         while self._lost:
             self._pass_on_loss(self._lost.popleft())
         while self._found:
             self._give_back_stranger(self._found.popleft())
 
+    def _read(self, child: ChildHandle) -> None:
+        try:
+            data = child.control.sock.recv(1 << 18)
+        except OSError:
+            data = b""
+        if not data:
+            self._bury(child)
+            return
+        for kind, *facts in child.reader.feed(data):
+            self._hear(child, kind, facts)
+
     def _hear(self, child: ChildHandle, kind: str, facts: list[Any]) -> None:
         if kind == "end":
-            report = Report(*facts)
+            report = Report._make(facts)
             held = child.finish(report.run)
             if held is not None:
                 self._pace.learn(held.claim.job, report.finished - report.started)
@@ -289,6 +286,7 @@ class Worker:
 
     def _wind_down(self) -> None:
         """Stop claiming, hand back what has not begun, wait for the rest as long as we may."""
+        self._source.stop()
         while self._pending:
             self._ledger.note(complete.given_back(self._pending.popleft(), self._node))
         out_of_time = self._at_once.is_set() or clock.monotonic() > self._stop_at

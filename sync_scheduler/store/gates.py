@@ -115,19 +115,20 @@ def _through(
         ).values_list("guard", flat=True)
     )
     free_at = gate.free_at or now
+    spacing = dt.timedelta(seconds=limit.rate.spacing_seconds if limit.rate else 0)
     for run_id, _, guard in runs:
         if guard is not None and guard in busy:
             continue  # parked behind its guard by the caller
         if len(going) >= room:
             staying.append(run_id)
         elif limit.rate is not None and not _may_start(limit.rate, free_at, now):
-            delayed.append((run_id, _start_of(limit.rate, free_at)))
+            # One behind the other: together they would all come back for a single place.
+            delayed.append((run_id, _start_of(limit.rate, free_at + len(delayed) * spacing)))
         else:
             going.append(run_id)
             if guard is not None:
                 busy.add(guard)
             if limit.rate is not None:
-                spacing = dt.timedelta(seconds=limit.rate.spacing_seconds)
                 free_at = max(free_at, now) + spacing
     Run.objects.filter(id__in=staying, status=State.SUBMITTED).update(
         waiting_for=gate_name(gate.name)

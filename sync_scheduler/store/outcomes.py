@@ -11,7 +11,7 @@ import dataclasses
 import datetime as dt
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import F
@@ -22,14 +22,17 @@ from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Attempt, DeadLetter, Run
 from sync_scheduler.store import waiting
 from sync_scheduler.store.claims import Claim
-from sync_scheduler.store.locking import alias, connection, repeat_on_deadlock, speaks_arrays
+from sync_scheduler.store.locking import alias, repeat_on_deadlock, speaks_arrays
+from sync_scheduler.store.statements import stream
 
 _TEXT_LIMIT = 500
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """What becomes of a claimed Run. `status` submitted means: once more, at `run_at`."""
+class Ending(NamedTuple):
+    """What becomes of a claimed Run. `status` submitted means: once more, at `run_at`.
+
+    A tuple, because thousands of them are made every second.
+    """
 
     claim: Claim
     node: str
@@ -46,6 +49,11 @@ class Ending:
     refund: int = 0
     crash: int = 0
     suspect: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a success without a remark, as nearly all are."""
+        return self.status is State.COMPLETED and not self.reason
 
     @property
     def needs_more(self) -> bool:
@@ -66,6 +74,8 @@ def record(endings: Sequence[Ending]) -> Recorded:
     """Write all endings that are still ours to write; says which were."""
     if not endings:
         return Recorded(accepted=frozenset())
+    # In id order, so that a node and the sweep that gave it up never wait for each other's rows.
+    endings = sorted(endings, key=lambda ending: ending.claim.id.int)
     if not any(ending.needs_more for ending in endings) and speaks_arrays():
         return Recorded(accepted=repeat_on_deadlock(lambda: _write(endings)))
 
@@ -84,7 +94,56 @@ def record(endings: Sequence[Ending]) -> Recorded:
 
 
 def _write(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
-    return _write_arrays(endings) if speaks_arrays() else _write_portably(endings)
+    if not speaks_arrays():
+        return _write_portably(endings)
+    if all(ending.is_plain for ending in endings):
+        refused = stream(_SUCCEED_SQL, _columns(endings))
+    else:
+        document = payload.dump([_facts(ending) for ending in endings])
+        refused = stream(_END_SQL, {"endings": document})
+    mine = frozenset([ending.claim.id for ending in endings])
+    return mine.difference([row[0] for row in refused]) if refused else mine
+
+
+# Both statements answer with what they refused, which is nothing as a rule. Lists go as one text
+# each: the driver would look at every element.
+_SUCCEED_SQL = """
+WITH o AS (
+  SELECT id, token, TO_TIMESTAMP(started) AS started_at, TO_TIMESTAMP(finished) AS finished_at,
+         result::jsonb AS result
+  FROM UNNEST(%(ids)s::uuid[], %(tokens)s::int[], %(started)s::float8[], %(finished)s::float8[],
+              %(results)s::text[]) AS o(id, token, started, finished, result)
+), ended AS (
+  UPDATE sync_scheduler_run r
+  SET status = 'completed', started_at = o.started_at, finished_at = o.finished_at,
+      result = o.result, error = '', reason = '', suspect = false
+  FROM o
+  WHERE r.id = o.id AND r.status = 'running' AND r.token = o.token
+  RETURNING r.id, r.attempt, r.node, r.started_at, r.finished_at
+), stored AS (
+  INSERT INTO sync_scheduler_attempt
+    (run_id, number, node, started_at, finished_at, outcome, error, traceback)
+  SELECT id, attempt, node, started_at, finished_at, 'completed', '', '' FROM ended
+)
+SELECT id FROM o WHERE NOT EXISTS (SELECT 1 FROM ended WHERE ended.id = o.id)
+"""
+
+
+def _columns(endings: Sequence[Ending]) -> dict[str, Any]:
+    has_results = any(ending.result is not None for ending in endings)
+    return {
+        "ids": _array([e.claim.id.hex for e in endings]),
+        "tokens": _array([str(e.claim.token) for e in endings]),
+        "started": _array([str(e.started_at.timestamp()) for e in endings]),
+        "finished": _array([str(e.finished_at.timestamp()) for e in endings]),
+        "results": [None if e.result is None else payload.dump(e.result) for e in endings]
+        if has_results
+        else "{}",
+    }
+
+
+def _array(texts: list[str]) -> str:
+    return "{" + ",".join(texts) + "}"
 
 
 # One JSON document instead of an array per column: the driver looks at every element of an
@@ -98,7 +157,7 @@ WITH o AS (
          COALESCE(reason, '') AS reason, TO_TIMESTAMP(run_at) AS run_at,
          COALESCE(refund, 0) AS refund, COALESCE(crash, 0) AS crash,
          COALESCE(suspect, false) AS suspect
-  FROM JSONB_TO_RECORDSET(%s::jsonb) AS o(
+  FROM JSONB_TO_RECORDSET(%(endings)s::jsonb) AS o(
     id uuid, token int, status text, outcome text, started float8, finished float8, result jsonb,
     error text, traceback text, reason text, run_at float8, refund int, crash int, suspect bool)
 ), ended AS (
@@ -112,19 +171,13 @@ WITH o AS (
   WHERE r.id = o.id AND r.status = 'running' AND r.token = o.token
   RETURNING r.id, r.node, r.attempt + o.refund AS number, o.started_at, o.finished_at, o.outcome,
             o.error, o.traceback, o.run_at
+), stored AS (
+  INSERT INTO sync_scheduler_attempt
+    (run_id, number, node, started_at, finished_at, outcome, error, traceback, retry_at)
+  SELECT id, number, node, started_at, finished_at, outcome, error, traceback, run_at FROM ended
 )
-INSERT INTO sync_scheduler_attempt
-  (run_id, number, node, started_at, finished_at, outcome, error, traceback, retry_at)
-SELECT id, number, node, started_at, finished_at, outcome, error, traceback, run_at FROM ended
-RETURNING run_id
+SELECT id FROM o WHERE NOT EXISTS (SELECT 1 FROM ended WHERE ended.id = o.id)
 """
-
-
-def _write_arrays(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
-    document = payload.dump([_facts(ending) for ending in endings])
-    with connection().cursor() as cursor:
-        cursor.execute(_END_SQL, [document])
-        return frozenset([row[0] for row in cursor.fetchall()])
 
 
 def _facts(ending: Ending) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 
@@ -12,24 +11,33 @@ from sync_scheduler import clock, conf
 from sync_scheduler.jobs import payload
 from sync_scheduler.models import Run
 from sync_scheduler.store import steps
-from sync_scheduler.work.wire import Order
+from sync_scheduler.work.wire import Message, Order, note
 
 _BEAT_SECONDS = 0.2
 _MESSAGE_BYTES = 2000
 
 
+class Send(Protocol):
+    """How a message gets to the parent."""
+
+    def __call__(self, message: Message, *, flush: bool) -> None: ...
+
+
 class WorkerBacking:
     """One per attempt. `cancelled` is set from another thread."""
 
-    def __init__(
-        self, order: Order, send_progress: Callable[[float | None, str, float], None]
-    ) -> None:
+    __slots__ = ("_order", "_send", "_sent_at", "_unsent", "cancelled")
+
+    def __init__(self, order: Order, send: Send) -> None:
         self._order = order
-        self._id = uuid.UUID(order.run)
-        self._send = send_progress
+        self._send = send
         self._sent_at = -_BEAT_SECONDS
         self._unsent: tuple[float | None, str, float] | None = None
         self.cancelled = False
+
+    @property
+    def _id(self) -> uuid.UUID:
+        return uuid.UUID(self._order.run)
 
     def load_run(self) -> Run | None:
         return Run.objects.filter(id=self._id).first()
@@ -39,18 +47,21 @@ class WorkerBacking:
 
     def beat(self, progress: float | None, message: str) -> None:
         message = payload.clean_text(str(message), _MESSAGE_BYTES)
-        now, at = clock.monotonic(), clock.now().timestamp()
+        now, at = clock.monotonic(), clock.unix_seconds()
         if now - self._sent_at >= _BEAT_SECONDS:
             self._sent_at, self._unsent = now, None
-            self._send(progress, message, at)
+            self._tell(progress, message, at)
         else:
             self._unsent = (progress, message, at)
 
     def flush(self) -> None:
         """Send the last beat that was held back, so that the end shows the true progress."""
         if self._unsent is not None:
-            self._send(*self._unsent)
+            self._tell(*self._unsent)
             self._unsent = None
+
+    def _tell(self, progress: float | None, message: str, at: float) -> None:
+        self._send(note("progress", self._order.run, progress, message, at), flush=True)
 
     def recall(self, name: str) -> tuple[bool, Any]:
         return steps.recall(self._id, name)

@@ -71,12 +71,12 @@ def _handle_rest(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim
     if gated:
         passed = gates.claim_through_gates([row.id for row in gated], node, what.limits)
         taken += passed.claims
+        starts = dict(passed.delayed)
         _put_back(
             [
-                Ready(id=row.id.hex, queue=row.queue, priority=row.priority, run_at=start)
+                Ready(id=row.id.hex, queue=row.queue, priority=row.priority, run_at=starts[row.id])
                 for row in gated
-                for run_id, start in passed.delayed
-                if run_id == row.id
+                if row.id in starts
             ]
         )
     now = clock.now()

@@ -26,62 +26,41 @@ _LONGEST_PAUSE = 366 * 86_400.0
 
 def ending_of(claim: Claim, report: Report, node: str) -> Ending:
     """Decide: done, once more, or over."""
-    started = dt.datetime.fromtimestamp(report.started, dt.UTC)
-    finished = dt.datetime.fromtimestamp(report.finished, dt.UTC)
-    if report.kind == "done":
-        return Ending(
-            claim=claim,
-            node=node,
-            status=State.COMPLETED,
-            outcome=_OUTCOMES.COMPLETED,
-            started_at=started,
-            finished_at=finished,
-            result=report.result,
-            reason=report.error,
-        )
-    if report.kind == "cancel":
-        return Ending(
-            claim=claim,
-            node=node,
-            status=State.CANCELLED,
-            outcome=_OUTCOMES.CANCELLED,
-            started_at=started,
-            finished_at=finished,
-            error=report.error,
-            reason=report.error,
-        )
-    return _failed(claim, report, node, started, finished)
-
-
-def _failed(
-    claim: Claim, report: Report, node: str, started: dt.datetime, finished: dt.datetime
-) -> Ending:
-    timed_out = report.kind == "timeout"
-    lines = report.error.strip().splitlines() or [report.kind]
-    reason = Reason.TIMED_OUT.value if timed_out else lines[0][:500]
-    if claim.tries < claim.max_attempts:
-        return Ending(
-            claim=claim,
-            node=node,
-            status=State.SUBMITTED,
-            outcome=_OUTCOMES.TIMED_OUT if timed_out else _OUTCOMES.RETRIED,
-            started_at=started,
-            finished_at=finished,
-            error=report.error,
-            traceback=report.traceback,
-            reason=reason,
-            run_at=clock.now() + dt.timedelta(seconds=_pause(claim, report)),
-        )
-    return Ending(
+    done = Ending(
         claim=claim,
         node=node,
+        status=State.COMPLETED,
+        outcome=_OUTCOMES.COMPLETED,
+        started_at=dt.datetime.fromtimestamp(report.started, dt.UTC),
+        finished_at=dt.datetime.fromtimestamp(report.finished, dt.UTC),
+        result=report.result,
+        reason=report.error,
+    )
+    if report.kind == "done":
+        return done
+    if report.kind == "cancel":
+        return done._replace(
+            status=State.CANCELLED, outcome=_OUTCOMES.CANCELLED, error=report.error
+        )
+    return _failed(done, report)
+
+
+def _failed(ending: Ending, report: Report) -> Ending:
+    timed_out = report.kind == "timeout"
+    lines = report.error.strip().splitlines() or [report.kind]
+    failed = ending._replace(
         status=State.TIMED_OUT if timed_out else State.FAILED,
         outcome=_OUTCOMES.TIMED_OUT if timed_out else _OUTCOMES.FAILED,
-        started_at=started,
-        finished_at=finished,
         error=report.error,
         traceback=report.traceback,
-        reason=reason,
+        reason=Reason.TIMED_OUT.value if timed_out else lines[0][:500],
+    )
+    if ending.claim.tries >= ending.claim.max_attempts:
+        return failed
+    return failed._replace(
+        status=State.SUBMITTED,
+        outcome=_OUTCOMES.TIMED_OUT if timed_out else _OUTCOMES.RETRIED,
+        run_at=clock.now() + dt.timedelta(seconds=_pause(ending.claim, report)),
     )
 
 
@@ -156,7 +135,10 @@ def given_back(claim: Claim, node: str, reason: str = "given back") -> Ending:
 def settle(endings: Sequence[Ending]) -> Recorded:
     """Record the endings, then tell whoever waits: workers, joiners, receivers."""
     recorded = record(endings)
-    mine = [ending for ending in endings if ending.claim.id in recorded.accepted]
+    accepted = recorded.accepted
+    mine = endings
+    if len(accepted) < len(endings):
+        mine = [ending for ending in endings if ending.claim.id in accepted]
     again = [
         ReadyRow(e.claim.id, e.claim.queue, e.claim.priority, e.run_at or e.claim.run_at)
         for e in mine

@@ -36,8 +36,8 @@ _LONGEST_PAUSE = 366 * 86_400.0
 
 def execute(order: Order, backing: WorkerBacking) -> Report:
     """Run a plain handler here."""
-    started = clock.now().timestamp()
-    token = ancestry.current.set(ancestry.Ancestor(uuid.UUID(order.run), order.depth))
+    started = clock.unix_seconds()
+    token = ancestry.current.set(ancestry.Ancestor(order.run, order.depth))
     try:
         job = registry.get(order.job)
         if job.policy.atomic:
@@ -53,8 +53,8 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
 
 async def aexecute(order: Order, backing: WorkerBacking) -> Report:
     """Run an async handler in this loop."""
-    started = clock.now().timestamp()
-    ancestry.current.set(ancestry.Ancestor(uuid.UUID(order.run), order.depth))
+    started = clock.unix_seconds()
+    ancestry.current.set(ancestry.Ancestor(order.run, order.depth))
     try:
         # What async handlers ask of the database runs in one thread, whose connection may have
         # died since the last of them.
@@ -90,13 +90,15 @@ def _arguments(job: Job, order: Order, backing: WorkerBacking) -> tuple[Any, ...
 
 def _done(order: Order, started: float, value: Any) -> Report:
     failpoints.hit("after_handler_before_complete")
-    result, problem = payload.storable_result(value, conf.get().MAX_RESULT_BYTES)
+    result, problem = None, ""
+    if value is not None:
+        result, problem = payload.storable_result(value, conf.get().MAX_RESULT_BYTES)
     return Report(
         run=order.run,
         token=order.token,
         kind="done",
         started=started,
-        finished=clock.now().timestamp(),
+        finished=clock.unix_seconds(),
         result=result,
         error=problem,
     )
@@ -120,7 +122,7 @@ def outcome_of(order: Order, started: float, error: BaseException) -> Report:
         token=order.token,
         kind=kind,
         started=started,
-        finished=clock.now().timestamp(),
+        finished=clock.unix_seconds(),
         error=text,
         traceback=trace,
         delay=delay,

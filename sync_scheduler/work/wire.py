@@ -1,22 +1,25 @@
-"""What a worker's parent and its children say to each other: JSON, a line each.
+"""What a worker's parent and its children say to each other: JSON, a list of messages a line.
 
 Parent to child: an `Order` to run something, or a note about one (`cancel`, `timeout`, `recall`).
 Child to parent: a `Report` of how an order ended, of progress, or of what was handed back.
+
+Orders and reports are tuples and travel in bunches, because thousands of them do every second.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 _load = json.JSONDecoder().decode
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 NEWLINE = b"\n"
 
+Message = Sequence[Any]
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Order:
+
+class Order(NamedTuple):
     """One attempt at one Run."""
 
     run: str
@@ -29,15 +32,12 @@ class Order:
     depth: int
     node: str
 
-    def line(self) -> bytes:
-        return _line(
-            ["run", self.run, self.job, self.input, self.attempt, self.token, self.trigger,
-             self.slot, self.depth, self.node]
-        )  # fmt: skip
+    @property
+    def message(self) -> Message:
+        return ("run", *self)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """How an order ended. `kind`: done, stored, error, retry, cancel, timeout, lost.
 
     `stored` means that the handler's own transaction has recorded the end already.
@@ -53,28 +53,32 @@ class Report:
     traceback: str = ""
     delay: float | None = None
 
-    def line(self) -> bytes:
-        return _line(
-            ["end", self.run, self.token, self.kind, self.started, self.finished, self.result,
-             self.error, self.traceback, self.delay]
-        )  # fmt: skip
+    @property
+    def message(self) -> Message:
+        return ("end", *self)
 
 
-def note(kind: str, *facts: Any) -> bytes:
+def note(kind: str, *facts: Any) -> Message:
     """cancel(run), timeout(run), recall(runs), progress(run, fraction, message), quit()."""
-    return _line([kind, *facts])
+    return (kind, *facts)
 
 
-def _line(parts: list[Any]) -> bytes:
-    return _dump(parts).encode() + NEWLINE
+def frame(messages: Iterable[Message]) -> bytes:
+    """Messages as they travel."""
+    return _dump(list(messages)).encode() + NEWLINE
 
 
 class Reader:
     """Cuts a stream of bytes into messages."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._parts: list[bytes] = []
 
     def feed(self, data: bytes) -> list[list[Any]]:
-        *lines, self._rest = (self._rest + data).split(NEWLINE)
-        return [_load(line.decode()) for line in lines]
+        if NEWLINE not in data:
+            # Put together only once: a frame of large inputs comes in very many pieces.
+            self._parts.append(data)
+            return []
+        *lines, rest = b"".join([*self._parts, data]).split(NEWLINE)
+        self._parts = [rest] if rest else []
+        return [message for line in lines for message in _load(line.decode())]

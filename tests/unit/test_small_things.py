@@ -17,7 +17,7 @@ from sync_scheduler.jobs.control import Retry
 from sync_scheduler.models.identity import fingerprint, uuid7
 from sync_scheduler.processes.pace import Pace
 from sync_scheduler.work import execute
-from sync_scheduler.work.wire import Order, Reader, Report, note
+from sync_scheduler.work.wire import Order, Reader, Report, frame, note
 
 ORDER = Order("0" * 32, "tests.noop", {"a": "ä\n"}, 1, 7, "submit", None, 0, "node")
 
@@ -86,7 +86,8 @@ def test_fingerprints_differ_where_a_database_might_see_none() -> None:
 def test_messages_survive_being_cut_anywhere() -> None:
     # B1
     report = Report("0" * 32, 7, "done", 1.5, 2.5, {"a": "ä\n"}, "e", "t", None)
-    stream = ORDER.line() + report.line() + note("recall", ["a", "b"]) + note("quit")
+    stream = frame([ORDER.message, report.message]) + frame([note("recall", ["a", "b"])])
+    stream += frame([note("quit")])
     chance = random.Random(1)
     for _ in range(50):
         reader, found, rest = Reader(), [], stream
@@ -116,7 +117,7 @@ def test_a_retry_waits_as_long_as_makes_sense(delay: Any, seconds: float | None)
     # B6
     report = execute.outcome_of(ORDER, 0.0, Retry(delay=delay))
     assert (report.kind, report.delay) == ("retry", seconds)
-    report.line()
+    assert frame([report.message])
 
 
 def test_look_ahead_is_bounded_by_time() -> None:

@@ -70,3 +70,17 @@ def test_a_running_handler_notices_its_cancellation_through_redis(
     redis_site.wait_line("cancelled", str(run.id), seconds=5)
     run.refresh_from_db()
     assert run.status == "cancelled"
+
+
+def test_plain_runs_pass_async_ones_that_find_no_slot(site: Site) -> None:
+    # B15
+    waiting = [jobs.wait_async.using(priority=10).submit() for _ in range(6)]
+    plain = [jobs.noted.submit() for _ in range(5)]
+    node = site.start(
+        "--no-dispatch", "--processes=1", "--threads=1", SYNC_SCHEDULER_ASYNC_SLOTS="1"
+    )
+    site.wait_ended(plain)
+    assert Run.objects.filter(job="tests.wait_async").exclude(status="running").count() == 0
+    for run in waiting:
+        assert run.cancel()
+    assert node.stop() == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import select
 import uuid
+from collections.abc import Iterator
 
 import pytest
 import redis
@@ -11,6 +13,7 @@ from pytest_django import Settings
 
 from sync_scheduler import clock
 from sync_scheduler.coordination import client, control, joins, queues, ready_queue
+from sync_scheduler.coordination.doorbell import Doorbell, Popped
 from sync_scheduler.coordination.keys import Keys
 from sync_scheduler.coordination.ready_queue import Ready
 from tests.services.server import wait_until
@@ -62,15 +65,15 @@ def test_a_delayed_id_comes_when_it_is_due_with_its_priority() -> None:
     # B13
     late, urgent = entry(50, seconds=3600), entry(0, seconds=-1)
     ready_queue.push([late, urgent])
-    assert ready_queue.pop(["default"], 1) == [urgent.id]
-    seconds = ready_queue.next_later(["default", "empty"])
-    assert seconds is not None
-    assert 3500 < seconds <= 3600
+    taken = ready_queue.take(["default", "empty"], 2)
+    assert (taken.ids, taken.is_all) == ([urgent.id], True)
+    assert taken.next_seconds is not None
+    assert 3500 < taken.next_seconds <= 3600
     later = entry(0, seconds=-1)
     with clock.shifted(dt.timedelta(hours=2)):
         ready_queue.push([later])
         assert ready_queue.pop(["default"], 10) == [late.id, later.id]
-    assert ready_queue.next_later(["default"]) is None
+    assert ready_queue.take(["default"], 1).next_seconds is None
 
 
 def test_pushing_again_changes_nothing(server: redis.Redis) -> None:
@@ -100,16 +103,68 @@ def test_junk_is_ignored(server: redis.Redis) -> None:
     assert server.zcard(KEYS.later("default")) == 0
 
 
-def test_waiting_returns_what_comes_and_ignores_junk(server: redis.Redis) -> None:
+@pytest.fixture
+def doorbell() -> Iterator[Doorbell]:
+    one = Doorbell(1.0)
+    yield one
+    one.close()
+
+
+def _answer(doorbell: Doorbell) -> Popped | None:
+    """Wait as a worker's loop does."""
+    readable, _, _ = select.select([doorbell], [], [], 10)
+    assert readable
+    return doorbell.answer()
+
+
+def test_the_doorbell_rings_for_what_comes_and_ignores_junk(
+    server: redis.Redis, doorbell: Doorbell
+) -> None:
     # B15
-    blocking = client.blocking_client(1.0)
-    assert ready_queue.wait(["default"], 0.01, blocking) is None
-    one = entry()
+    doorbell.wait(["other", "default"], 30)
+    assert doorbell.answer() is None
+    assert doorbell.is_waiting
+    one = entry(priority=7)
     ready_queue.push([one])
-    assert ready_queue.wait(["other", "default"], 5, blocking) == one.id
+    rung = _answer(doorbell)
+    assert rung is not None
+    assert (rung.id, rung.queue, doorbell.is_waiting) == (one.id, "default", False)
     server.zadd(KEYS.ready("default"), {"junk": 0})
-    assert ready_queue.wait(["default"], 5, blocking) is None
-    blocking.close()
+    doorbell.wait(["default"], 30)
+    assert _answer(doorbell) is None
+    assert not doorbell.is_waiting
+
+
+def test_the_doorbell_says_when_the_time_is_up(doorbell: Doorbell) -> None:
+    # B13: then it is time to look at delayed runs
+    doorbell.wait(["default"], 0.01)
+    assert _answer(doorbell) is None
+    assert not doorbell.is_waiting
+
+
+def test_what_rang_in_vain_goes_back_to_its_place(server: redis.Redis, doorbell: Doorbell) -> None:
+    # B15
+    first, second = entry(seconds=-9), entry(seconds=-1)
+    ready_queue.push([first, second])
+    doorbell.wait(["default"], 30)
+    rung = _answer(doorbell)
+    assert rung is not None
+    ready_queue.put_back(rung.queue, rung.id, rung.score)
+    assert ready_queue.pop(["default"], 10) == [first.id, second.id]
+
+
+def test_a_doorbell_whose_connection_is_cut_says_so(
+    server: redis.Redis, doorbell: Doorbell
+) -> None:
+    # B11
+    doorbell.wait(["default"], 30)
+    server.client_kill_filter(_type="normal", skipme=True)
+    with pytest.raises(client.UNREACHABLE):
+        _answer(doorbell)
+    assert not doorbell.is_waiting
+    ready_queue.push([entry()])
+    doorbell.wait(["default"], 30)
+    assert _answer(doorbell) is not None
 
 
 def test_a_server_that_forgot_its_scripts_is_told_again(server: redis.Redis) -> None:

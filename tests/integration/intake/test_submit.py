@@ -282,11 +282,11 @@ def test_a_chain_that_is_too_deep_is_cut(settings: Settings) -> None:
     # B15
     settings.SYNC_SCHEDULER = {"MAX_CHAIN_DEPTH": 3}
     parent = uuid7()
-    token = ancestry.current.set(ancestry.Ancestor(parent, 2))
+    token = ancestry.current.set(ancestry.Ancestor(parent.hex, 2))
     try:
         run = jobs.noop.submit()
         assert (run.depth, run.parent) == (3, parent)
-        ancestry.current.set(ancestry.Ancestor(run.id, 3))
+        ancestry.current.set(ancestry.Ancestor(run.id.hex, 3))
         with pytest.raises(SchedulerError, match="MAX_CHAIN_DEPTH"):
             jobs.noop.submit()
     finally:

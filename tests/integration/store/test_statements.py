@@ -1,0 +1,100 @@
+"""Plans that a worker keeps: only where they can be kept, and never at the price of an answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from sync_scheduler.models import Run
+from sync_scheduler.store import claims, statements
+from sync_scheduler.store.statements import kept_plans
+from tests.integration.store.runs import JOB, make
+from tests.services import Server, pgbouncer, postgres_server
+from tests.services.plugin import provide
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _keeping(transactional_db: None) -> Generator[None, None, None]:
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL streams")
+    connection.close()
+    with kept_plans():
+        yield
+    connection.close()
+
+
+def claim_one() -> Run:
+    run = make()
+    (claim,) = claims.claim([run.id], "node", [JOB])
+    assert (claim.id, claim.attempt) == (run.id, 1)
+    return run
+
+
+def kept() -> list[tuple[str, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name, statement FROM pg_prepared_statements")
+        found: list[tuple[str, str]] = cursor.fetchall()
+        return found
+
+
+def test_a_claim_is_planned_once() -> None:
+    # C3
+    for _ in range(8):
+        claim_one()
+    assert len([name for name, text in kept() if "SKIP LOCKED" in text]) == 1
+
+
+def test_a_plan_from_a_small_table_reads_the_index_of_a_large_one() -> None:
+    # B9: a plan that is kept must not become slow when the table has grown
+    for _ in range(8):
+        claim_one()
+    Run.objects.bulk_create(
+        [Run(job=JOB, run_at=run.run_at, submitted_at=run.run_at) for run in [make()] * 3000]
+    )
+    ((name, _),) = [one for one in kept() if "SKIP LOCKED" in one[1]]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"EXPLAIN (FORMAT JSON) EXECUTE {name}('{{}}', 'default', '[\"{JOB}\"]', 'node')"
+        )
+        (answer,) = cursor.fetchone()
+    plans = json.dumps(json.loads(answer) if isinstance(answer, str) else answer)
+    assert "Seq Scan" not in plans
+
+
+def test_a_plan_that_is_gone_costs_no_answer() -> None:
+    # B11
+    claim_one()
+    raw: Any = connection.connection
+    raw.pgconn.exec_(b"DEALLOCATE ALL")  # behind the back of the driver, which would notice
+    claim_one()
+    assert kept() == []
+    claim_one()
+
+
+def test_nothing_is_kept_inside_a_transaction() -> None:
+    # B16: a statement that is refused there cannot be repeated
+    from django.db import transaction
+
+    with transaction.atomic():
+        claim_one()
+    assert kept() == []
+
+
+def test_nothing_is_kept_behind_a_pooler() -> None:
+    # B11: PgBouncer hands every transaction to another session
+    upstream: Server
+    with (
+        provide("postgres", postgres_server.start) as upstream,
+        provide("pgbouncer", lambda: pgbouncer.start(upstream)) as pooler,
+        psycopg.connect(pooler.url, autocommit=True) as through,
+        psycopg.connect(upstream.url, autocommit=True) as direct,
+    ):
+        assert not statements._look(through)
+        assert statements._look(direct)
