@@ -81,6 +81,7 @@ def test_a_node_with_a_wrong_clock_refuses_to_lead_and_nothing_comes_early_or_is
         figures.add(f"A12 {mode}", slots=slots, kills=2, lost=0, duplicated=0, note="early 0")
 
 
+@pytest.mark.slow
 def test_a_node_whose_clock_is_a_second_off_leads_by_the_databases_time(
     postgres_server: Server, tmp_path: Path
 ) -> None:  # L7, faults A12

@@ -16,7 +16,8 @@ from tests.services.server import Server, wait_until
 LEASE = 1.0
 
 
-@pytest.mark.parametrize("mode", ["redis", pytest.param("embedded", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["redis", "embedded"])
 def test_a_leader_whose_dispatching_hangs_gives_the_lead_away(
     postgres_server: Server, own_redis: Server, tmp_path: Path, mode: str
 ) -> None:  # A2; L4, L19, faults A10

@@ -19,7 +19,7 @@ from tests.testapp.models import Counter, Effect
 DURABLE = {"synchronous_commit": "on"}
 SCHEDULES = 5
 # How long recovering may take on a machine that is busy with other things.
-PATIENCE = 20.0
+PATIENCE = 40.0
 
 
 def load(site: Site) -> None:

@@ -15,9 +15,10 @@ from tests.faults.harness import Site, audit
 from tests.services import Server
 from tests.testapp import jobs
 
-GRACE = 2.0
+GRACE = 1.0
+LONG = 3.0
 # What a machine that is busy with other things may add to the grace time.
-SLACK = 5.0
+SLACK = 20.0
 OPTIONS = ("--no-dispatch", "--processes=2", "--threads=2")
 
 
@@ -32,12 +33,13 @@ def test_nodes_that_are_stopped_under_load_leave_nothing_behind(site: Site, roun
     took: list[float] = []
     for number in range(rounds):
         new = site.start(*OPTIONS)
-        # Some end within the grace time, some do not, some have not begun.
-        runs += jobs.wait.submit_many([{"seconds": 4.0}] * 2 + [{"seconds": 0.3}] * 30)
+        # Enough that everybody gets some which take longer than the grace time, and some that
+        # have not begun.
+        runs += jobs.wait.submit_many([{"seconds": LONG}] * 12 + [{"seconds": 0.3}] * 12)
         old = nodes.pop(0)
         name = Node.objects.get(pid=old.pid, stopped_at=None).name
         mine = Run.objects.filter(node=name, status="running")
-        site.wait(mine.exists, "the node is at work")
+        site.wait(mine.filter(input={"seconds": LONG}).exists, "the node is at work")
         began = time.monotonic()
         old.signal(signal.SIGTERM)
         if number % 3 == 1:
