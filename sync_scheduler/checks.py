@@ -12,13 +12,15 @@ from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from sync_scheduler import conf
-from sync_scheduler.coordination import client
+from sync_scheduler.coordination import client, tenancy
 from sync_scheduler.errors import ServiceUnavailable
 from sync_scheduler.jobs import registry
+from sync_scheduler.store import installation
 
 E001 = "sync_scheduler.E001"  # a bad setting
 E002 = "sync_scheduler.E002"  # a missing migration
 E003 = "sync_scheduler.E003"  # Redis missing or too old
+E004 = "sync_scheduler.E004"  # another installation uses this namespace of Redis
 W001 = "sync_scheduler.W001"  # SQLite without IMMEDIATE transactions
 W002 = "sync_scheduler.W002"  # a job's lease shorter than two heartbeats
 
@@ -73,7 +75,7 @@ def start_up_faults() -> list[CheckMessage]:
     found = check_settings()
     if found:
         return found
-    return [*_migration_faults(), *_redis_faults()]
+    return [*_migration_faults(), *_redis_faults()] or _tenancy_faults()
 
 
 def _migration_faults() -> list[CheckMessage]:
@@ -110,3 +112,24 @@ def _redis_faults() -> list[CheckMessage]:
     except ServiceUnavailable as error:
         return [Error(str(error), id=E003)]
     return []
+
+
+def _tenancy_faults() -> list[CheckMessage]:
+    """Two databases behind one namespace would take each other's hints, and the lead."""
+    if not conf.get().uses_redis:
+        return []
+    try:
+        mine = installation.identify()
+        if tenancy.occupy(mine) == mine:
+            return []
+    except (DatabaseError, *client.UNREACHABLE):
+        return []  # gone a moment after it answered: not for us to say why
+    return [
+        Error(
+            f"The namespace {conf.get().NAMESPACE!r} of Redis at {client.shown_url()} is used by"
+            " another installation, one with another database.",
+            hint="Give this one a NAMESPACE of its own; or, if its database was made anew, wait"
+            f" {tenancy.MARK_SECONDS:g} s.",
+            id=E004,
+        )
+    ]

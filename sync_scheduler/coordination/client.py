@@ -63,6 +63,9 @@ def connect(url: str, timeout: float | None = None) -> Any:
         "retry": Retry(NoBackoff(), 1),
     }
     scheme = url.split("://", 1)[0]
+    if scheme.startswith("rediss"):
+        # Older versions of the library check who signed a certificate, but not whose it is.
+        options["ssl_check_hostname"] = True
     if scheme.endswith("+sentinel"):
         return _through_sentinel(url, options)
     if scheme.endswith("+cluster"):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 
 from sync_scheduler import clock, conf
+from sync_scheduler.coordination import client, tenancy
 from sync_scheduler.dispatch import reconcile, sweep
 from sync_scheduler.dispatch.leadership import Leadership
 from sync_scheduler.dispatch.mend import Mender
 from sync_scheduler.dispatch.prune import Pruner
 from sync_scheduler.dispatch.term import Term
 from sync_scheduler.processes.progress import Progress
-from sync_scheduler.store import upkeep
+from sync_scheduler.store import installation, upkeep
+
+logger = logging.getLogger(__name__)
 
 _MEND_SECONDS = 120.0
 # Longer than this at a stretch, and what else is due would come too late.
@@ -37,6 +41,8 @@ class Housekeeping:
         now = self._leadership.offset.database_time()
         found = upkeep.probe(now - reconcile.GRACE)
         self._contact.touch()
+        if settings.uses_redis and self._is_due("tenancy", tenancy.MARK_SECONDS / 4):
+            self._keep_the_namespace()
         term = self._leadership.term
         if term is None:
             return min(pause, settings.LEADER_LEASE)
@@ -53,6 +59,22 @@ class Housekeeping:
         if self._is_due("prune", settings.PRUNE_INTERVAL):
             self._prune(now, term)
         return pause
+
+    def _keep_the_namespace(self) -> None:
+        """Renew the mark by which another installation sees that the namespace is in use."""
+        mine = installation.identify()
+        try:
+            holder = tenancy.occupy(mine)
+        except client.UNREACHABLE:
+            return
+        if holder != mine:
+            logger.error(
+                "another installation uses the namespace %r of Redis at %s; give one of the two"
+                " a NAMESPACE of its own",
+                conf.get().NAMESPACE,
+                client.shown_url(),
+                extra={"event": "namespace_shared"},
+            )
 
     def lose_contact(self) -> None:
         """The database could not be asked: whoever was silent meanwhile may be alive."""

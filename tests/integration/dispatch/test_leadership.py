@@ -112,7 +112,7 @@ def test_a_leader_steps_down_when_redis_shows_another_holder(redis_url: str) -> 
     with override_settings(SYNC_SCHEDULER={"REDIS_URL": redis_url}):
         one = Leadership("one")
         one.step()
-        client.client().set(client.keys().leader, "other")
+        client.client().set(client.keys().leader, "other", px=5000)
         one.step()
 
         assert one.term is None
