@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import uuid
+from collections.abc import Sequence
 
 from django.db import transaction
 
@@ -14,6 +17,7 @@ from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.definition import Options
 from sync_scheduler.lifecycle import State, Trigger
 from sync_scheduler.models import Run, Schedule
+from sync_scheduler.models.identity import fingerprint
 from sync_scheduler.store.moves import slot_key
 from sync_scheduler.timing import policies, slots
 
@@ -21,6 +25,42 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 # Behind what comes due meanwhile: nobody waits for the past.
 _LOWER = 10
 _LOWEST_PRIORITY = -100
+# Values in one statement; SQLite takes 999.
+_PAGE = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A slot that backfill() would fill, or has filled before: with `run`."""
+
+    slot: dt.datetime
+    key: str
+    run: Run | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.run is None
+
+
+def plan(
+    schedule: Schedule, start: dt.datetime, end: dt.datetime, *, again: bool = False
+) -> list[Gap]:
+    """What backfill() would do now, and nothing is done. Raises whatever that would raise."""
+    stored = Schedule.objects.get(pk=schedule.pk)
+    job = registry.get(stored.job)
+    slots_of_range = _slots(stored, start, end)
+    done = set() if again else _done(stored, slots_of_range)
+    keys = {
+        slot: f"backfill:{slot_key(stored.name, slot)}"
+        for slot in slots_of_range
+        if slot not in done
+    }
+    filled = _filled(list(keys.values()))
+    gaps = [Gap(slot=slot, key=key, run=filled.get(key)) for slot, key in keys.items()]
+    for gap in gaps:
+        if gap.run is not None:
+            runs.require_same(gap.run, job=job.name, given=stored.input, key=gap.key)
+    return gaps
 
 
 def backfill(
@@ -40,27 +80,37 @@ def backfill(
     """
     stored = Schedule.objects.get(pk=schedule.pk)
     job = registry.get(stored.job)
-    chosen = _slots(stored, start, end)
-    if not again:
-        chosen = [slot for slot in chosen if slot not in _done(stored, chosen)]
     guard = guard_of(stored) if overlap is None else stored.pk
     if policies.normalise_overlap(overlap) == policies.Overlap.CONCURRENT:
         guard = None
     priority = max(job.policy.priority - _LOWER, _LOWEST_PRIORITY)
     filled = []
     with transaction.atomic(using=conf.get().DATABASE):
-        for slot in chosen:
-            key = f"backfill:{slot_key(stored.name, slot)}"
-            options = Options(key=key, priority=priority, meta={"by": by} if by else None)
+        for gap in plan(stored, start, end, again=again):
+            options = Options(key=gap.key, priority=priority, meta={"by": by} if by else None)
             origin = runs.Origin(
                 trigger=Trigger.BACKFILL,
                 schedule_id=stored.pk,
                 schedule_name=stored.name,
-                slot=slot,
+                slot=gap.slot,
                 guard=guard,
             )
-            filled.append(runs.submit(job, stored.input, options, origin))
+            # Also where another one has filled it since: the key gives the same Run.
+            filled.append(gap.run or runs.submit(job, stored.input, options, origin))
     return filled
+
+
+def _filled(keys: Sequence[str]) -> dict[str, Run]:
+    """The Runs that hold these keys."""
+    namespace, found = conf.get().NAMESPACE, dict[str, Run]()
+    for first in range(0, len(keys), _PAGE):
+        wanted: dict[uuid.UUID, str] = {
+            fingerprint(namespace, key): key for key in keys[first : first + _PAGE]
+        }
+        for run in Run.objects.filter(dedupe__in=wanted):
+            if run.dedupe is not None:
+                found[wanted[run.dedupe]] = run
+    return found
 
 
 def _slots(schedule: Schedule, start: dt.datetime, end: dt.datetime) -> list[dt.datetime]:

@@ -156,12 +156,17 @@ def _existing(run: Run) -> Run:
         raise KeyConflict(
             f"The key {run.key!r} was taken and freed again at this moment; submit once more."
         )
-    if found.job != run.job or found.input != run.input:
+    require_same(found, job=run.job, given=run.input, key=run.key)
+    return found
+
+
+def require_same(found: Run, *, job: str, given: Any, key: str | None) -> None:
+    """Raise unless the Run that holds a key is the work for which the key is used now."""
+    if found.job != job or found.input != given:
         raise KeyConflict(
-            f"The key {run.key!r} belongs to Run {found.id} of job {found.job!r} with"
+            f"The key {key!r} belongs to Run {found.id} of job {found.job!r} with"
             " another input; use another key, or the same input."
         )
-    return found
 
 
 def _tell(run: Run) -> None:

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from sync_scheduler import clock, conf
 from sync_scheduler.errors import JoinTimeout
+from sync_scheduler.intake import backfill
 from sync_scheduler.lifecycle import State
 from sync_scheduler.management.actions import lookup, moments
 from sync_scheduler.management.actions.answer import Action, ActionFailed, Answer, Options, actor
@@ -130,21 +131,24 @@ def _resume(options: Options) -> Answer:
 def _backfill(options: Options) -> Answer:
     schedule = lookup.schedule(options["name"])
     start, end = moments.parse(options["start"], "FROM"), moments.parse(options["end"], "TO")
-    dry, before = options["dry_run"], clock.now()
-    # A dry run does the very same and takes it back: it cannot say anything else than the real one.
+    dry = options["dry_run"]
     with transaction.atomic(using=conf.get().DATABASE):
-        filled = schedule.backfill(start, end, by=actor())
-        transaction.set_rollback(dry, using=conf.get().DATABASE)
-    rows = [(run, run.submitted_at >= before) for run in filled]
-    new = sum(is_new for _, is_new in rows)
+        gaps = backfill.plan(schedule, start, end)
+        filled = {} if dry else {r.slot: r for r in schedule.backfill(start, end, by=actor())}
+    rows = [(gap.slot, gap.run or filled.get(gap.slot), gap.is_open) for gap in gaps]
+    new = sum(is_new for _, _, is_new in rows)
     shown = table(
         ("slot", "run"),
         [
             (
-                moments.local_or(run.slot, ""),
-                ("would be filled" if dry else str(run.id)) if is_new else f"has {run.id} already",
+                moments.local(slot),
+                "would be filled"
+                if run is None
+                else str(run.id)
+                if is_new
+                else f"has {run.id} already",
             )
-            for run, is_new in rows
+            for slot, run, is_new in rows
         ],
     )
     verb = "would be" if dry else "were"
@@ -155,8 +159,8 @@ def _backfill(options: Options) -> Answer:
             "dry_run": dry,
             "submitted": new,
             "slots": [
-                {"slot": run.slot, "run": None if dry and is_new else run.id, "new": is_new}
-                for run, is_new in rows
+                {"slot": slot, "run": None if run is None else run.id, "new": is_new}
+                for slot, run, is_new in rows
             ],
         },
         text=f"{head}\n\n{shown}" if rows else f"{head} No slot in this range is missing.",
