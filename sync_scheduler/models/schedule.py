@@ -13,10 +13,13 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from sync_scheduler import clock, conf
+from sync_scheduler.jobs import registry
+from sync_scheduler.jobs.target import CELERY_PREFIX
 from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
 from sync_scheduler.timing import slots
 from sync_scheduler.timing.description import describe
@@ -137,6 +140,12 @@ class Schedule(Namespaced):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Only what is registered can be scheduled; no name is trusted because it was written."""
+        super().clean()
+        if registry.find(self.job) is None and not self.job.startswith(CELERY_PREFIX):
+            raise ValidationError({"job": _("No job of this name is registered.")})
 
     def save(
         self,
