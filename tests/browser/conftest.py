@@ -107,7 +107,8 @@ def visit(
         color_scheme="dark" if dark else "light",
         java_script_enabled=scripts,
     )
-    context.set_default_timeout(10_000)
+    # A deadline, not a measure: the machine may be busy with everything else.
+    context.set_default_timeout(30_000)
     page = context.new_page()
     page.goto(f"{server.url}/admin/login/?next=/admin/")
     page.fill("#id_username", "ops")
