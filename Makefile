@@ -96,6 +96,7 @@ mutate: $(DEV_MADE) ## Remove each safeguard in turn; some test must notice (Pos
 	@$(PY) -m tests.mutation.run
 
 bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine
+	@$(PY) -m benchmarks.submit
 	@$(PY) -m benchmarks.worker
 	@$(PY) -m benchmarks.dispatch
 

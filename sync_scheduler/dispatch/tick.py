@@ -29,6 +29,8 @@ _MOST_ROWS = 1000
 # Rows that the missed slots of one page may leave behind, and those of one schedule at least.
 _SKIPPED_ROWS = 2000
 _FEWEST_SKIPPED_ROWS = 10
+# A decision that was made ahead holds for the time at which it was to be written, not for later.
+_STALE = dt.timedelta(seconds=1)
 
 
 class Term(Protocol):
@@ -62,36 +64,63 @@ class Ticked:
         )
 
 
-def tick(term: Term, now: dt.datetime, on_progress: Callable[[], None] = lambda: None) -> Ticked:
-    """Dispatch everything that is due at `now`, page by page."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A page of schedules and what is to become of them at the time of `given`; not yet written."""
+
+    page: Sequence[DueSchedule]
+    moves: Sequence[Move]
+    failed: Sequence[mishaps.Mishap]
+    given: Circumstances
+
+
+def tick(
+    term: Term,
+    now: dt.datetime,
+    on_progress: Callable[[], None] = lambda: None,
+    ahead: Decided | None = None,
+) -> Ticked:
+    """Dispatch everything that is due at `now`, page by page.
+
+    `ahead` is what was decided just before its time. It is only written, and as any decision only
+    as far as what it was derived from still holds.
+    """
     settings, done = conf.get(), Ticked()
+    if ahead is not None and dt.timedelta() <= now - ahead.given.now < _STALE:
+        term.require_trust()
+        done = _write(term, ahead)
+        on_progress()
+        if len(ahead.page) < settings.DISPATCH_BATCH and not done.held_up:
+            return done
+        done = dataclasses.replace(done, held_up=0)  # looked at again below
     outages = Outages()
     after: tuple[dt.datetime, int] | None = None
     while True:
         term.require_trust()
-        page = schedules.due(now, settings.DISPATCH_BATCH, after)
-        if page:
-            given = Circumstances(
-                now=now,
-                settings=settings,
-                skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // len(page))),
-                explain=outages.explain,
-            )
-            done += _write(term, _decide(page, given), given)
+        decided = _decide(now, after, outages)
+        if decided.page:
+            done += _write(term, decided)
         on_progress()
-        if len(page) < settings.DISPATCH_BATCH:
+        if len(decided.page) < settings.DISPATCH_BATCH:
             return done
-        after = (page[-1].next_run_at, page[-1].id)
+        after = (decided.page[-1].next_run_at, decided.page[-1].id)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Decided:
-    page: Sequence[DueSchedule]
-    moves: Sequence[Move]
-    failed: Sequence[mishaps.Mishap]
+def look_ahead(at: dt.datetime) -> Decided | None:
+    """Decide what is to become of what is due at `at`, a moment before; None: nothing is."""
+    decided = _decide(at, None, Outages())
+    return decided if decided.page else None
 
 
-def _decide(page: Sequence[DueSchedule], given: Circumstances) -> _Decided:
+def _decide(now: dt.datetime, after: tuple[dt.datetime, int] | None, outages: Outages) -> Decided:
+    settings = conf.get()
+    page = schedules.due(now, settings.DISPATCH_BATCH, after)
+    given = Circumstances(
+        now=now,
+        settings=settings,
+        skip_rows=max(_FEWEST_SKIPPED_ROWS, min(100, _SKIPPED_ROWS // max(1, len(page)))),
+        explain=outages.explain,
+    )
     moves: list[Move] = []
     failed: list[mishaps.Mishap] = []
     for due in page:
@@ -99,11 +128,11 @@ def _decide(page: Sequence[DueSchedule], given: Circumstances) -> _Decided:
             moves.append(plan(due, given))
         except Exception as error:  # noqa: BLE001  # whatever it is, it is this schedule's alone
             failed.append(mishaps.Mishap(due=due, error=error))
-    return _Decided(page=page, moves=moves, failed=failed)
+    return Decided(page=page, moves=moves, failed=failed, given=given)
 
 
-def _write(term: Term, decided: _Decided, given: Circumstances) -> Ticked:
-    page, failed = decided.page, list(decided.failed)
+def _write(term: Term, decided: Decided) -> Ticked:
+    page, failed, given = decided.page, list(decided.failed), decided.given
     by_id = {due.id: due for due in page}
     done, moved = Ticked(due=len(page)), set[int]()
     for chunk in _chunks(decided.moves):

@@ -19,7 +19,7 @@ from sync_scheduler import clock, conf, signals
 from sync_scheduler.coordination import client, wakeup
 from sync_scheduler.dispatch.leadership import DATABASE_TROUBLE, Leadership
 from sync_scheduler.dispatch.term import Term
-from sync_scheduler.dispatch.tick import Ticked, tick
+from sync_scheduler.dispatch.tick import Decided, Ticked, look_ahead, tick
 from sync_scheduler.errors import LeadershipLost
 from sync_scheduler.models import Schedule
 from sync_scheduler.processes.housekeeping import Housekeeping
@@ -33,6 +33,8 @@ _LONGEST_SLEEP_SECONDS = 60.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _LISTEN_SECONDS = 5.0
 _TURN_SECONDS = 0.0005
+# So long before a slot it is read and decided what is due, so that only the write is left to do.
+_AHEAD_SECONDS = 0.05
 
 
 class Dispatcher:
@@ -50,6 +52,7 @@ class Dispatcher:
         self._wake = threading.Event()
         self._first_pass = threading.Event()
         self._sleeps_until: dt.datetime | None = None
+        self._ahead: Decided | None = None
         self._stop_listening: Callable[[], None] = lambda: None
         self._threads = [
             threading.Thread(target=self._run_elections, name="elector", daemon=True),
@@ -159,7 +162,8 @@ class Dispatcher:
         """What was done (None: it failed), and when the next schedule is due."""
         try:
             now = self.leadership.offset.database_time()
-            done = tick(term, now, self._dispatching.work)
+            ahead, self._ahead = self._ahead, None
+            done = tick(term, now, self._dispatching.work, ahead)
             self._first_pass.set()
             return done, leader.earliest_due(now)
         except LeadershipLost:
@@ -177,13 +181,29 @@ class Dispatcher:
             self._stopping.wait(pause)
             return
         self._sleeps_until = earliest
-        seconds = _LONGEST_SLEEP_SECONDS
-        if earliest is not None:
-            ahead = earliest - self.leadership.offset.database_time()
-            seconds = min(max(ahead.total_seconds(), 0.0), seconds)
-        if seconds:
+        seconds = self._seconds_until(earliest)
+        if earliest is not None and _AHEAD_SECONDS < seconds < _LONGEST_SLEEP_SECONDS:
+            if not self._wake.wait(seconds - _AHEAD_SECONDS):
+                self._look_ahead(earliest)
+                self._wake.wait(self._seconds_until(earliest))
+        elif seconds:
             self._wake.wait(seconds)
         self._sleeps_until = None
+
+    def _seconds_until(self, earliest: dt.datetime | None) -> float:
+        if earliest is None:
+            return _LONGEST_SLEEP_SECONDS
+        ahead = earliest - self.leadership.offset.database_time()
+        return min(max(ahead.total_seconds(), 0.0), _LONGEST_SLEEP_SECONDS)
+
+    def _look_ahead(self, earliest: dt.datetime) -> None:
+        self._dispatching.work()
+        try:
+            self._ahead = look_ahead(earliest)
+        except Exception:  # the tick itself will meet it, and say so
+            logger.debug("could not look ahead", exc_info=True)
+            connections.close_all()
+        self._dispatching.rest()
 
     # ------------------------------------------------------------------ the rest
 

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from sync_scheduler.lifecycle import State
@@ -79,6 +80,12 @@ class Admitted:
 
 def slot_key(name: str, slot: dt.datetime) -> str:
     """The key of a slot's Run: the same on every node, for ever."""
+    return f"{name}:{_written(slot)}"
+
+
+@lru_cache(maxsize=1024)
+def _written(slot: dt.datetime) -> str:
+    # The same instant again and again where many schedules are due together.
     utc = slot.astimezone(dt.UTC)
     fraction = f".{utc.microsecond:06d}" if utc.microsecond else ""
-    return f"{name}:{utc:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+    return f"{utc:%Y-%m-%dT%H:%M:%S}{fraction}Z"

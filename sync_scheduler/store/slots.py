@@ -15,13 +15,13 @@ import datetime as dt
 import importlib.resources
 import uuid
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sync_scheduler import conf
 from sync_scheduler.jobs import payload
 from sync_scheduler.lifecycle import State
-from sync_scheduler.models.identity import fingerprint, uuid7
+from sync_scheduler.models.identity import fingerprint, uuid7_many
 from sync_scheduler.store import portable_slots
 from sync_scheduler.store.locking import connection, repeat_on_deadlock, speaks_arrays
 from sync_scheduler.store.moves import Admitted, Born, Move, Slot, slot_key
@@ -40,7 +40,8 @@ def admit(moves: Sequence[Move], epoch: int) -> Admitted:
 
 def _admit_in_one(moves: Sequence[Move], epoch: int) -> Admitted:
     # The ids are ours, so that the answer need not repeat what we know.
-    planned = {uuid7(): (move, slot) for move in moves for slot in move.slots}
+    pairs = [(move, slot) for move in moves for slot in move.slots]
+    planned = dict(zip(uuid7_many(len(pairs)), pairs, strict=True))
     with connection().cursor() as cursor:
         cursor.execute(_statement(), _arguments(moves, planned, epoch))
         rows = cursor.fetchall()
@@ -70,7 +71,8 @@ def _arguments(moves: Sequence[Move], planned: Planned, epoch: int) -> dict[str,
 
 
 def _move_record(move: Move) -> dict[str, Any]:
-    return {
+    """What is None is left out: the statement reads it as NULL, and need not read its name."""
+    record = {
         "id": move.schedule_id,
         "seen_next": _text(move.seen_next_run_at),
         "seen_last": _text(move.seen_last_slot),
@@ -87,17 +89,15 @@ def _move_record(move: Move) -> dict[str, Any]:
         "capacity": move.capacity,
         "overflow": move.overflow,
     }
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _slot_records(planned: Planned) -> Iterator[dict[str, Any]]:
     namespace = conf.get().NAMESPACE
     ordinals: dict[int, int] = {}
     for run_id, (move, slot) in planned.items():
-        ordinal = None
-        if slot.status is State.SUBMITTED:
-            ordinal = ordinals[move.schedule_id] = ordinals.get(move.schedule_id, 0) + 1
         key = slot_key(move.name, slot.slot)
-        yield {
+        record = {
             "id": run_id.hex,
             "schedule_id": move.schedule_id,
             "slot": _text(slot.slot),
@@ -105,12 +105,20 @@ def _slot_records(planned: Planned) -> Iterator[dict[str, Any]]:
             "dedupe": fingerprint(namespace, key).hex,
             "run_at": _text(slot.run_at),
             "status": slot.status.value,
-            "reason": slot.reason,
-            "error": slot.error,
-            "meta": slot.meta,
-            "ordinal": ordinal,
         }
+        if slot.status is State.SUBMITTED:
+            ordinals[move.schedule_id] = ordinals.get(move.schedule_id, 0) + 1
+            record["ordinal"] = ordinals[move.schedule_id]
+        # Nearly every slot has none of these.
+        if slot.reason:
+            record["reason"] = slot.reason
+        if slot.error:
+            record["error"] = slot.error
+        if slot.meta:
+            record["meta"] = slot.meta
+        yield record
 
 
+@lru_cache(maxsize=4096)
 def _text(instant: dt.datetime | None) -> str | None:
     return None if instant is None else instant.isoformat()

@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from django.db import connection, connections, transaction
@@ -153,8 +153,8 @@ def test_an_edit_between_the_look_and_the_write_wins(monkeypatch: pytest.MonkeyP
     make_due(3)
     term = lead()
 
-    def edited_meanwhile(page: object, given: object) -> object:
-        decided = decide(page, given)  # type: ignore[arg-type]
+    def edited_meanwhile(*seen: Any) -> object:
+        decided = decide(*seen)
         one, two, three = Schedule.objects.order_by("name")
         one.enabled = False
         one.save()

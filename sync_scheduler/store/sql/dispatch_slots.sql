@@ -34,9 +34,12 @@ WITH decided AS MATERIALIZED (
     ) END AS room
   FROM moved
 ), planned AS (
-  SELECT p.*, p.ordinal > roomy.room AS is_too_many, roomy.name AS schedule_name,
-         roomy.input, roomy.job, roomy.queue, roomy.priority, roomy.max_attempts,
-         roomy.timeout_seconds, roomy.lease_seconds, roomy.gate, roomy.capacity, roomy.overflow
+  SELECT p.id, p.schedule_id, p.slot, p.key, p.dedupe, p.run_at, p.status,
+         COALESCE(p.reason, '') AS reason, COALESCE(p.error, '') AS error,
+         COALESCE(p.meta, '{}') AS meta, p.ordinal > roomy.room AS is_too_many,
+         roomy.name AS schedule_name, roomy.input, roomy.job, roomy.queue, roomy.priority,
+         roomy.max_attempts, roomy.timeout_seconds, roomy.lease_seconds, roomy.gate,
+         roomy.capacity, roomy.overflow
   FROM JSON_TO_RECORDSET(%(slots)s::json) AS p(
     id uuid, schedule_id bigint, slot timestamptz, key text, dedupe uuid, run_at timestamptz,
     status text, reason text, error text, meta jsonb, ordinal int)
