@@ -42,7 +42,7 @@ NAMES = frozenset(
     {
         "in_dispatch",  # decided what becomes of due slots, not yet written
         "after_cas_before_commit",  # slots written in a transaction that is still open
-        "after_mint_before_commit",  # the same for the next term
+        "after_mint_before_record",  # the next epoch is ours, its term is not recorded
         "after_commit_before_push",  # Runs are committed, nobody has been told
         "after_claim_before_start",  # Runs are this node's, no child has got them
         "after_handler_before_complete",  # the handler has returned, nothing is recorded

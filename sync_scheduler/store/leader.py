@@ -30,7 +30,6 @@ from sync_scheduler.store.locking import (
     connection,
     database_now,
     repeat_on_deadlock,
-    short_transaction,
     speaks_arrays,
 )
 
@@ -81,33 +80,32 @@ def mint(
 
     `is_sure` says that this node holds the lease in Redis and need not wait for the row's.
     """
+    now = database_now()
+    expires_at = now + dt.timedelta(seconds=lease_seconds)
+    free = Q() if is_sure else Q(expires_at__isnull=True) | Q(expires_at__lte=now)
+    row = Leader.objects.using(alias()).filter(
+        free, namespace=conf.get().NAMESPACE, epoch=seen.epoch
+    )
+    # A statement of its own: who is stopped between it and the next must not hold the row.
+    changed = repeat_on_deadlock(
+        lambda: row.update(epoch=F("epoch") + 1, holder=holder, since=now, expires_at=expires_at)
+    )
+    if changed == 0:
+        return None
+    epoch = seen.epoch + 1
+    failpoints.hit("after_mint_before_record")
+    # The one before had proof until its lease ran out, and no longer.
+    repeat_on_deadlock(lambda: _end_terms(epoch, min(now, seen.expires_at or now), because))
+    Term.objects.create(epoch=epoch, holder=holder, started_at=now)
+    if not is_current(epoch):
+        # Somebody has taken over in between, and could not end what was not recorded yet.
+        repeat_on_deadlock(lambda: _end_terms(epoch + 1, expires_at, "expired"))
+    return epoch
 
-    def begin() -> int | None:
-        with short_transaction():
-            now = database_now()
-            free = Q() if is_sure else Q(expires_at__isnull=True) | Q(expires_at__lte=now)
-            row = Leader.objects.using(alias()).filter(
-                free, namespace=conf.get().NAMESPACE, epoch=seen.epoch
-            )
-            changed = row.update(
-                epoch=F("epoch") + 1,
-                holder=holder,
-                since=now,
-                expires_at=now + dt.timedelta(seconds=lease_seconds),
-            )
-            if changed == 0:
-                return None
-            epoch = seen.epoch + 1
-            # The one before had proof until its lease ran out, and no longer.
-            ended_at = min(now, seen.expires_at or now)
-            Term.objects.filter(epoch__lt=epoch, ended_at__isnull=True).update(
-                ended_at=ended_at, reason=because
-            )
-            Term.objects.create(epoch=epoch, holder=holder, started_at=now)
-            failpoints.hit("after_mint_before_commit")
-            return epoch
 
-    return repeat_on_deadlock(begin)
+def _end_terms(before: int, ended_at: dt.datetime, reason: str) -> int:
+    open_terms = Term.objects.filter(epoch__lt=before, ended_at__isnull=True)
+    return open_terms.update(ended_at=ended_at, reason=reason)
 
 
 def renew(*, epoch: int, holder: str, lease_seconds: float) -> Renewal | None:
@@ -158,14 +156,14 @@ def earliest_due(now: dt.datetime) -> dt.datetime | None:
 
 def resign(*, epoch: int, holder: str, reason: str) -> bool:
     """End the term now, so that others need not wait for its lease. False if it was over."""
+    if not _mine(epoch, holder).exists():
+        return False
     now = database_now()
-    with short_transaction():
-        if not _mine(epoch, holder).update(expires_at=now, holder=""):
-            return False
-        Term.objects.filter(epoch=epoch, ended_at__isnull=True).update(
-            ended_at=now, reason=reason[:200]
-        )
-    return True
+    # The reason first: once the row is free, whoever takes it ends what is not ended yet.
+    Term.objects.filter(epoch=epoch, ended_at__isnull=True).update(
+        ended_at=now, reason=reason[:200]
+    )
+    return bool(_mine(epoch, holder).update(expires_at=now, holder=""))
 
 
 def is_current(epoch: int) -> bool:

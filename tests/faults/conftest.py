@@ -18,6 +18,7 @@ from tests.faults.harness import QUICK, Site
 from tests.faults.proxy import Proxy
 from tests.faults.seed import SEED
 from tests.services import Server, postgres_server, redis_server
+from tests.services.mariadb_server import fresh_database as fresh_mariadb
 from tests.services.plugin import provide
 from tests.services.postgres_server import fresh_database
 
@@ -158,3 +159,20 @@ def redis_proxy(
     with Proxy(own_redis.port, name="redis") as proxy:
         _use_redis(full_site, proxy.url(own_redis.url), settings)
         yield proxy
+
+
+@pytest.fixture
+def mariadb_site(
+    mariadb_server: Server,
+    tmp_path: Path,
+    settings: Settings,
+    django_db_blocker: DjangoDbBlocker,
+) -> Generator[Site, None, None]:
+    """Nodes on MariaDB, where a dispatch is a transaction of several statements."""
+    settings.SYNC_SCHEDULER = as_settings(QUICK)
+    url = fresh_mariadb(mariadb_server)
+    made = Site(tmp_path, {"TEST_DATABASE": "mysql", "TEST_DATABASE_URL": url})
+    with django_db_blocker.unblock(), database.connected_to(url):
+        call_command("migrate", verbosity=0)
+        yield made
+        made.close()

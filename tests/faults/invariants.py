@@ -3,7 +3,7 @@
 I1  no slot lost: between a schedule's first slot and its watermark each has a Run or a record
 I2  no slot twice: neither among the rows, nor in the ledger, which remembers what was pruned
 I4  one effect per completed Run of an atomic job, none otherwise (each such test job writes one)
-I5  a handler was entered at most once per recorded attempt
+I5  a handler was entered at most once per recorded attempt and process that died under it
 I6  Runs of a schedule that must not overlap did not, as far as they were not taken away
 I7  epochs only grow, and no Run was stored under an epoch that was over
 
@@ -17,6 +17,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+
+import psutil
 
 from sync_scheduler import lifecycle
 from sync_scheduler.jobs import registry
@@ -89,16 +91,24 @@ def effects_exactly_once(path: Path) -> list[str]:
 
 
 def every_start_has_its_attempt(path: Path) -> list[str]:
-    starts = ledger.starts(path)
+    entries: defaultdict[str, list[ledger.Entry]] = defaultdict(list)
+    for entry in ledger.read(path):
+        if entry.kind == "start":
+            entries[entry.run].append(entry)
     # In this order: an attempt is recorded when its Run stops running.
     rows = {str(i): s for i, s in Run.objects.order_by().values_list("id", "status")}
     attempts = Counter(str(i) for i in Attempt.objects.order_by().values_list("run_id", flat=True))
-    return [
-        f"run {run} was entered {number} times in {attempts[run]} attempts"
-        for run, number in starts.items()
-        if run in rows
-        and number > attempts[run] + (1 if rows[run] == lifecycle.State.RUNNING else 0)
-    ]
+    wrong = []
+    for run, starts in entries.items():
+        if run not in rows:
+            continue  # pruned, with its attempts
+        most = attempts[run] + (1 if rows[run] == lifecycle.State.RUNNING else 0)
+        # A process that dies takes with it the news of how far it had come: what it had begun
+        # may look as if it had only waited, and goes to another one in the same attempt.
+        dead = {entry.pid for entry in starts if entry.pid and not psutil.pid_exists(entry.pid)}
+        if len(starts) > most + len(dead):
+            wrong.append(f"run {run} was entered {len(starts)} times in {attempts[run]} attempts")
+    return wrong
 
 
 def guarded_runs_do_not_overlap(path: Path) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import signal
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.faults import figures, slots
 from tests.faults.fleet import Fleet
 from tests.faults.harness import Site
 
-LEADER = ("in_dispatch", "after_commit_before_push", "after_mint_before_commit", "in_prune")
+LEADER = ("in_dispatch", "after_commit_before_push", "after_mint_before_record", "in_prune")
 # From which hit of a process on: a Run that is tried again alone must not be hit again.
 WORKER = {
     "after_claim_before_start": 2,
@@ -80,3 +82,31 @@ def test_ten_thousand_missed_slots_are_caught_up_with_whatever_dies_when(full_si
     # faults A2
     # A4, A7, B9, B10, B16
     survive(full_site, schedules=100, count=100, kills=5)
+
+
+@pytest.mark.parametrize("action", ["exit", "stop"])
+def test_a_leader_that_ends_inside_its_transaction_loses_and_repeats_nothing(
+    mariadb_site: Site, action: str
+) -> None:
+    # faults A2, A3
+    # A2, A7
+    site = mariadb_site
+    backlog = slots.missed(10, 10)
+    point = "after_cas_before_commit"
+    fleet = Fleet(site, "inside the transaction")
+    for _ in range(2):
+        fleet.add("--no-work", **site.armed(f"{point}={action},limit=1"))
+    fleet.add("--no-dispatch", "--processes=1", "--threads=2")
+    site.wait(lambda: bool(site.fired(point)), "the leader was hit", 40)
+    epoch = site.epoch()
+    site.wait(lambda: site.epoch() > epoch, "the next term has begun")
+    if action == "stop":
+        os.kill(site.fired(point)[0], signal.SIGCONT)
+
+    def done() -> bool:
+        fleet.replace_dead()
+        return backlog.are_done()
+
+    site.wait(done, "everything is caught up with", 60)
+    outcome = backlog.outcome()
+    assert (outcome.lost, outcome.duplicated, outcome.effects) == (0, 0, backlog.total)
