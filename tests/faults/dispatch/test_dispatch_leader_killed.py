@@ -18,7 +18,7 @@ QUICK = {"LEADER_LEASE": 1, "LEADER_HEARTBEAT": 0.1}
 @pytest.mark.parametrize("seconds", [30, pytest.param(100, marks=pytest.mark.slow)])
 def test_every_slot_survives_a_leader_killed_every_five_seconds(
     postgres_server: Server, own_redis: Server, tmp_path: Path, seconds: int
-) -> None:  # A1, A2, A7, C2, promises 1 and 5
+) -> None:  # A1, A2, A7, C2, promises 1 and 5; faults A1
     with Cluster(
         postgres=postgres_server, redis=own_redis, folder=tmp_path, settings=QUICK
     ) as cluster:

@@ -15,7 +15,7 @@ QUICK = {"LEADER_LEASE": LEASE, "LEADER_HEARTBEAT": 0.1}
 
 def test_a_frozen_leader_dispatches_nothing_when_it_wakes(
     postgres_server: Server, own_redis: Server, tmp_path: Path
-) -> None:  # A2, promise 1
+) -> None:  # A2, promise 1; L2, faults A3
     with Cluster(
         postgres=postgres_server, redis=own_redis, folder=tmp_path, settings=QUICK
     ) as cluster:

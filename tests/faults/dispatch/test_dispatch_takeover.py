@@ -14,7 +14,7 @@ from tests.services.server import Server, wait_until
 @pytest.mark.parametrize("mode", ["redis", "embedded"])
 def test_a_killed_leader_is_replaced_within_one_and_a_half_leases(
     postgres_server: Server, own_redis: Server, tmp_path: Path, mode: str
-) -> None:  # A2, promise 5
+) -> None:  # A2, promise 5; faults A3b
     lease = 4.0
     with Cluster(
         postgres=postgres_server,

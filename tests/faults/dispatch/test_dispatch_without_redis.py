@@ -26,9 +26,10 @@ def settle(cluster: Cluster) -> None:
     )
 
 
+@pytest.mark.slow
 def test_flushing_redis_every_two_seconds_changes_nothing(
     postgres_server: Server, own_redis: Server, tmp_path: Path
-) -> None:  # C4, promise 4
+) -> None:  # C4, promise 4; faults A4
     with Cluster(
         postgres=postgres_server, redis=own_redis, folder=tmp_path, settings=QUICK
     ) as cluster:
@@ -45,10 +46,18 @@ def test_flushing_redis_every_two_seconds_changes_nothing(
         assert_every_second_once(cluster, schedules=50, at_least=20)
 
 
-@pytest.mark.parametrize("how", ["stopped", "frozen", "killed and empty"])
+# The others are like it; A4 at the top of this folder kills Redis in every run.
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("stopped", marks=pytest.mark.slow),
+        "frozen",
+        pytest.param("killed and empty", marks=pytest.mark.slow),
+    ],
+)
 def test_fifteen_seconds_without_redis_delay_no_slot_by_more_than_five(
     postgres_server: Server, own_redis: Server, tmp_path: Path, how: str
-) -> None:  # B11, promise 4
+) -> None:  # B11, promise 4; faults A4
     away: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "stopped": (own_redis.stop, own_redis.launch),
         "frozen": (own_redis.pause, own_redis.resume),
@@ -76,7 +85,7 @@ def test_fifteen_seconds_without_redis_delay_no_slot_by_more_than_five(
 
 def test_a_leader_that_dies_while_redis_is_away_is_replaced(
     postgres_server: Server, own_redis: Server, tmp_path: Path
-) -> None:  # A2, B11
+) -> None:  # A2, B11; faults A4
     with Cluster(
         postgres=postgres_server, redis=own_redis, folder=tmp_path, settings=QUICK
     ) as cluster:

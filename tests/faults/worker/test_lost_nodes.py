@@ -66,7 +66,7 @@ def test_a_frozen_node_cannot_complete_what_was_taken_from_it(site: Site, tmp_pa
 
 
 def test_an_atomic_handler_of_a_frozen_node_has_no_effect(site: Site, tmp_path: Path) -> None:
-    # B16
+    # B16; W5, faults A3
     if Run.objects.db == "default" and _is_sqlite():
         pytest.skip("a frozen writer holds SQLite's only lock; nobody else can go on")
     gate = tmp_path / "open"
@@ -129,13 +129,13 @@ def _exactly_once(site: Site, count: int, kills: int, seconds: float) -> None:
 
 
 def test_atomic_effects_happen_exactly_once_under_random_kills(site: Site) -> None:
-    # B16
+    # B16; faults A1
     _exactly_once(site, 1000, 10, 120)
 
 
 @pytest.mark.slow
 def test_ten_thousand_atomic_effects_happen_exactly_once_under_fifty_kills(site: Site) -> None:
-    # B16
+    # B16; faults A1
     _exactly_once(site, 10_000, 50, 900)
 
 
@@ -160,7 +160,7 @@ def test_plain_runs_are_lost_by_nobody_when_nodes_are_replaced_one_by_one(site: 
 
 
 def test_a_claim_whose_answer_was_lost_is_given_back(site: Site) -> None:
-    # B9
+    # B9; faults A6
     site.start("--no-dispatch", "--processes=1")
     run = jobs.noted.using(delay=3600).submit()
     # What is left when the connection breaks between the claim's commit and its answer. Written

@@ -41,7 +41,7 @@ def test_runs_go_on_while_redis_is_down_and_after_it_is_back(
 def test_a_frozen_redis_is_as_good_as_none(
     site: Site, use_redis: UseRedis, own_redis: Server
 ) -> None:
-    # B11
+    # B11; faults A7
     use_redis(site, own_redis.url)
     site.start("--no-dispatch", "--processes=1")
     own_redis.pause()
@@ -54,7 +54,7 @@ def test_a_frozen_redis_is_as_good_as_none(
 def test_a_redis_that_is_wiped_again_and_again_loses_and_repeats_nothing(
     redis_site: Site,
 ) -> None:
-    # C4
+    # C4; faults A4
     redis_site.start("--processes=1", "--threads=2")
     server = redis.Redis.from_url(redis_site.environment["SYNC_SCHEDULER_REDIS_URL"])
     runs: list[Run] = []
@@ -113,7 +113,7 @@ def test_a_submit_is_picked_up_through_redis_and_not_by_the_poll(redis_site: Sit
 
 
 def test_a_sentinel_fail_over_loses_nothing(site: Site, use_redis: UseRedis) -> None:
-    # C8, B11
+    # C8, B11; faults A5
     with (
         provide("redis", redis_server.start) as master,
         redis_server.start(replica_of=master) as replica,
