@@ -13,20 +13,25 @@ nothing.
 from __future__ import annotations
 
 import datetime as dt
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import django
 import psutil
 import psycopg
 
 from benchmarks.verdict import Floor, at_most, close, note
-from tests.faults.dispatch.cluster import Cluster, Member
 from tests.services import postgres_server, redis_server
 from tests.services.server import wait_until
+
+if TYPE_CHECKING:
+    from tests.faults.dispatch.cluster import Cluster, Member
 
 MANY = 100_000
 HERD = 10_000
@@ -58,6 +63,8 @@ BARE = """
 @contextmanager
 def site(**settings: str) -> Iterator[Cluster]:
     """Servers with the durability that people run: commits are flushed."""
+    from tests.faults.dispatch.cluster import Cluster
+
     durable = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -233,6 +240,9 @@ MEASUREMENTS = {"herd": herd, "late": late, "idle": idle, "scale": scale}
 
 
 def main(names: list[str]) -> int:
+    # The cluster reads rows through the models, once the nodes have ended.
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    django.setup()
     for name in names or list(MEASUREMENTS):
         MEASUREMENTS[name]()
     return close()
