@@ -42,6 +42,19 @@ def wait_for_verdict(person: Visitor, scripts: bool, text: str) -> None:
     expect(verdict).to_be_visible(timeout=60_000)
 
 
+def test_a_run_is_triggered_and_followed_to_its_end(
+    person: Visitor, scripts: bool, scheduler: subprocess.Popen[bytes]
+) -> None:
+    # D1, A5, B12
+    rows.schedule("sum", rule=cron("0 2 * * *", tz="UTC"))
+    person.open(url("schedule")).click("text=sum >> nth=0").click("text=Trigger now…")
+    person.page.fill("#id_reason", "month end")
+    person.click("input[value='Trigger now']")
+    wait_for_verdict(person, scripts, "Completed")
+    assert "month end" in person.text()
+    assert Run.objects.get().result == 3
+
+
 def test_a_schedule_is_paused_and_resumed(person: Visitor) -> None:
     # A17
     schedule = rows.schedule("parcels", rule=cron("0 2 * * *", tz="Europe/Berlin"))
