@@ -43,7 +43,7 @@ class Fleet:
         self._chance = chance(purpose)
 
     def add(self, *options: str, **environment: str) -> Post:
-        node = self.site.start(*options, wait=False, **environment)
+        node = self.site.start(*options, wait=False, armed=environment)
         post = Post(options=options, environment=environment, node=node)
         self.posts.append(post)
         return post
@@ -56,7 +56,7 @@ class Fleet:
         """Start a new node in the place of each that has ended; how many there were."""
         dead = [post for post in self.posts if not post.node.is_running]
         for post in dead:
-            post.node = self.site.start(*post.options, wait=False, **post.environment)
+            post.node = self.site.start(*post.options, wait=False, armed=post.environment)
         return len(dead)
 
     def strike(self) -> None:
