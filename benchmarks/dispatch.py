@@ -65,12 +65,18 @@ def site(**settings: str) -> Iterator[Cluster]:
     """Servers with the durability that people run: commits are flushed."""
     from tests.faults.dispatch.cluster import Cluster
 
+    class Measured(Cluster):
+        def __exit__(self, *failure: object) -> None:
+            """Unlike in a test of faults there is nothing to audit."""
+            for member in self.members:
+                member.kill()
+
     durable = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
     with (
         tempfile.TemporaryDirectory() as folder,
         postgres_server.start(settings=durable) as postgres,
         redis_server.start() as redis,
-        Cluster(
+        Measured(
             postgres=postgres, redis=redis, folder=Path(folder), settings=dict(settings)
         ) as cluster,
     ):
@@ -240,7 +246,7 @@ MEASUREMENTS = {"herd": herd, "late": late, "idle": idle, "scale": scale}
 
 
 def main(names: list[str]) -> int:
-    # The cluster reads rows through the models, once the nodes have ended.
+    # The cluster imports the models.
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     for name in names or list(MEASUREMENTS):
