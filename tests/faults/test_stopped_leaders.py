@@ -103,7 +103,8 @@ def test_a_decision_of_a_term_that_is_over_is_not_written(full_site: Site) -> No
     site = full_site
     node = site.start("--no-work", armed=site.armed("in_dispatch=stop,limit=1"))
     coming = slots.every_second(5, 3, in_seconds=0)
-    site.wait(lambda: bool(site.fired("in_dispatch")), "the leader has been stopped")
+    site.wait(lambda: bool(site.fired("in_dispatch")), "the leader has come there")
+    site.wait(lambda: node.survivor().is_stopped, "the leader has been stopped")
     epoch = site.epoch()
     stand_in()
     node.signal(signal.SIGCONT)
