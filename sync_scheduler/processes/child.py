@@ -20,6 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from sync_scheduler import clock
 from sync_scheduler.jobs.control import TimeLimit
+from sync_scheduler.processes.slate import Slate
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.execute import aexecute, execute, outcome_of
 from sync_scheduler.work.wire import Message, Order, Reader, Report, frame, note
@@ -109,9 +110,12 @@ class Child:
     has to say about orders. Reports go back there.
     """
 
-    def __init__(self, control: socket.socket, orders: socket.socket, threads: int) -> None:
+    def __init__(
+        self, control: socket.socket, orders: socket.socket, slate: Slate, threads: int
+    ) -> None:
         self._control = control
         self._orders = orders
+        self._slate = slate
         self._outbox = Outbox(control)
         self._threads = threads
         self._reader = Reader()
@@ -127,7 +131,8 @@ class Child:
         """Listen until the parent says quit or is gone."""
         _keep_connections()
         for number in range(self._threads):
-            threading.Thread(target=self._work, name=f"handler-{number}", daemon=True).start()
+            name = f"handler-{number}"
+            threading.Thread(target=self._work, args=(number,), name=name, daemon=True).start()
         reader = Reader()
         while data := self._control.recv(_CHUNK):
             for kind, *facts in reader.feed(data):
@@ -169,18 +174,21 @@ class Child:
             self._waiting = deque(o for o in self._waiting if o.run not in runs)
         self._outbox.add(note("recalled", back), flush=True)
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         used = UsedConnections()
         while True:
-            report = self._attempt(self._next(), used)
+            report = self._attempt(self._next(number), used)
+            self._slate.put_down(number)
             self._outbox.add(report.message, flush=not self._waiting)
 
-    def _next(self) -> Order:
+    def _next(self, number: int) -> Order:
         """The next order, read here: waking another thread costs more than a tiny handler."""
         while True:
             with self._picking:
                 if self._waiting:
-                    return self._waiting.popleft()
+                    order = self._waiting.popleft()
+                    self._slate.take(number, order.run)
+                    return order
             with self._reading:
                 if not self._waiting:
                     data = self._orders.recv(_CHUNK)

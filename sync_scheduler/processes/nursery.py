@@ -22,7 +22,8 @@ _BORN, _GONE = b"B", b"G"
 _RECORD = struct.Struct("!cqi")
 _PR_SET_PDEATHSIG = 1
 
-ChildMain = Callable[[socket.socket, socket.socket], None]
+# Its ends of the pipes for control and for orders, and the descriptor of its slate.
+ChildMain = Callable[[socket.socket, socket.socket, int], None]
 
 
 class Nursery:
@@ -38,11 +39,14 @@ class Nursery:
         theirs.close()
         self._statuses: dict[int, int] = {}
 
-    def spawn(self) -> tuple[int, socket.socket, socket.socket]:
-        """A new child: its process id, and our ends of its pipes for control and for orders."""
+    def spawn(self, slate: int) -> tuple[int, socket.socket, socket.socket]:
+        """A new child: its process id, and our ends of its pipes for control and for orders.
+
+        `slate` is the descriptor of its slate.
+        """
         control, its_control = socket.socketpair()
         orders, its_orders = socket.socketpair()
-        socket.send_fds(self._sock, [_BORN], [its_control.fileno(), its_orders.fileno()])
+        socket.send_fds(self._sock, [_BORN], [its_control.fileno(), its_orders.fileno(), slate])
         its_control.close()
         its_orders.close()
         while True:
@@ -98,7 +102,7 @@ def _serve(control: socket.socket, child_main: ChildMain) -> None:
                 os.read(wake_read, 4096)
             _reap(control, children)
         if control in readable:
-            message, fds, _, _ = socket.recv_fds(control, 1, 2)
+            message, fds, _, _ = socket.recv_fds(control, 1, 3)
             if not message:
                 for pid in children:
                     with contextlib.suppress(ProcessLookupError):
@@ -118,7 +122,8 @@ def _bear(
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             die_with_parent()
             control.close()
-            child_main(*(socket.socket(fileno=fd) for fd in fds))
+            its_control, its_orders, slate = fds
+            child_main(socket.socket(fileno=its_control), socket.socket(fileno=its_orders), slate)
             code = 0
         finally:
             os._exit(code)

@@ -22,6 +22,7 @@ from sync_scheduler.processes.child import Child
 from sync_scheduler.processes.dispatcher import Dispatcher
 from sync_scheduler.processes.nursery import Nursery
 from sync_scheduler.processes.pool import Pool
+from sync_scheduler.processes.slate import Slate
 from sync_scheduler.processes.watch import Watch
 from sync_scheduler.processes.worker import Worker
 from sync_scheduler.store import nodes
@@ -125,10 +126,10 @@ class Service:
         self._signals += 1
         self.stop(at_once=self._signals > 1)
 
-    def _child_main(self, control: socket.socket, orders: socket.socket) -> None:
+    def _child_main(self, control: socket.socket, orders: socket.socket, slate: int) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        Child(control, orders, self._threads).serve()
+        Child(control, orders, Slate.of(slate), self._threads).serve()
 
     def _leave(self) -> None:
         try:

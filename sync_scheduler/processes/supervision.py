@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from sync_scheduler import conf
-from sync_scheduler.processes.pool import ChildHandle, Held
+from sync_scheduler.processes.handle import ChildHandle, Held
 from sync_scheduler.store.outcomes import Ending
 from sync_scheduler.work import complete
 from sync_scheduler.work.wire import note
@@ -35,7 +35,7 @@ class Supervision:
 
     def endings(self, child: ChildHandle, how: str, *, on_purpose: bool) -> Iterator[Ending]:
         """A child is gone: whoever was running may be the cause, whoever waited is not."""
-        begun = child.begun()
+        begun = [held for held in child.begun() if not held.is_unheard]
         if begun and not on_purpose:
             logger.error("child %d died with %d runs: %s", child.pid, len(begun), how)
         overdue = [held for held in begun if held.timeout_sent is not None]
@@ -52,6 +52,10 @@ class Supervision:
                     guilty=len(begun) == 1,
                     limit=self._settings.CRASH_LIMIT,
                 )
+
+        for held in child.begun():
+            if held.is_unheard:
+                yield complete.given_back(held.claim, self._node, "its outcome was lost")
 
     def _enforce_timeout(self, child: ChildHandle, held: Held, now: float) -> None:
         limit = held.claim.timeout_seconds

@@ -19,9 +19,10 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from sync_scheduler import clock, conf, signals
 from sync_scheduler.models import Run
+from sync_scheduler.processes.handle import ChildHandle
 from sync_scheduler.processes.ledger import Ledger
 from sync_scheduler.processes.pace import Pace
-from sync_scheduler.processes.pool import ChildHandle, Pool
+from sync_scheduler.processes.pool import Pool
 from sync_scheduler.processes.source import Source
 from sync_scheduler.processes.supervision import Supervision
 from sync_scheduler.store.claims import Claim
@@ -253,7 +254,7 @@ class Worker:
                 self._ledger.note_progress(held.claim, facts[1:], self._node)
         elif kind == "recalled":
             for run in facts[0]:
-                held = child.finish(run)
+                held = child.take_back(run)
                 if held is not None:
                     self._pending.append(held.claim)
 

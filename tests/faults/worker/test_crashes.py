@@ -29,6 +29,23 @@ def test_a_run_that_kills_its_process_is_dead_after_three_crashes_and_harms_nobo
     audit(site, plain=[*neighbours, *after])
 
 
+def test_a_crash_behind_reports_that_were_not_sent_yet_is_charged_to_its_cause(
+    site: Site,
+) -> None:
+    # B9, B15; W13, W14, faults A17: handlers that are known to be tiny wait in their child
+    site.start("--no-dispatch", "--processes=1", "--threads=1")
+    harmless = {"how": "raise"}
+    site.wait_ended(jobs.crash.submit_many([harmless] * 40), 60)
+    runs = jobs.crash.submit_many([*([harmless] * 30), {"how": "exit"}, *([harmless] * 30)])
+    site.wait_ended(runs, 60)
+    culprit = runs.pop(30)
+    culprit.refresh_from_db()
+    assert (culprit.status, culprit.reason, culprit.attempt) == ("failed", "crashed", 3)
+    assert site.starts(culprit) == 3
+    for run in Run.objects.filter(id__in=[run.id for run in runs]):
+        assert (run.status, run.reason == "crashed", run.crashes) == ("failed", False, 0), run
+
+
 def test_a_run_that_eats_memory_is_dead_after_three_crashes(site: Site) -> None:
     # B15; W13, faults A17
     site.start("--no-dispatch", "--processes=1", "--threads=2", SYNC_SCHEDULER_MAX_MEMORY_MB="250")
