@@ -53,7 +53,30 @@ test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
 	@echo "== tests on MariaDB"
 	@TEST_DATABASE=mysql $(PYTEST) $(MATRIX) || $(call unless_unavailable,MariaDB)
 
-test-faults: faults-dispatch faults-worker ## Only what kills, freezes and cuts off, on PostgreSQL
+test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), on PostgreSQL
+	@echo "== faults on PostgreSQL, at full length"
+	@TEST_DATABASE=postgres $(PYTEST) -m "slow or not slow" tests/faults
+
+# Of each test its full length; FIGURES="tests/faults/test_live_slots.py" for some of them.
+FIGURES ?= $(shell grep -rl 'figures[.]add' tests/faults --include='test_*.py')
+figures: $(DEV_MADE) ## What the fault tests measure (lost, duplicated, effects, take-overs), as one table
+	@rm -f $(VENV)/.figures
+	@FAULTS_FIGURES=$(abspath $(VENV))/.figures TEST_DATABASE=postgres $(PYTEST) \
+		-m "slow or not slow" $(FIGURES); code=$$?; \
+		$(PY) -m tests.faults.figures $(VENV)/.figures; exit $$code
+
+soak: $(DEV_MADE) ## Random faults under load for MINUTES=60, then an audit; FAULTS_SEED=... for the same choices
+	@$(PY) -m tests.faults.soak --minutes $(MINUTES)
+
+# Only the exit code that stands for "this machine has no such server" is forgiven, never in CI
+# (where pytest does not return it), and never quietly.
+define unless_unavailable
+{ code=$$?; [ $$code -eq $(UNAVAILABLE) ] || exit $$code; \
+echo $(1) >> $(NOT_TESTED); \
+echo "!! NOT TESTED: $(1), as this machine cannot provide it (the reason is above)." >&2; }
+endef
+
+faults: faults-dispatch faults-worker ## Only what kills, freezes and cuts off, on PostgreSQL
 
 faults-dispatch: $(DEV_MADE) ## ... of leaders and slots
 	@echo "== faults of leaders and slots"
