@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from sync_scheduler.admin import opened
 from sync_scheduler.errors import SchedulerError
 from sync_scheduler.intake.definitions import define
+from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.redaction import MASK, redacted_input
 from sync_scheduler.models import Schedule
 from sync_scheduler.store.registrations import Definition
@@ -104,6 +105,8 @@ class ScheduleForm(forms.Form):
         self.definition: Definition | None = None
         jobs = [(job.name, job.name) for job in opened.jobs()]
         self.fields["job"].choices = jobs  # type: ignore[attr-defined]  # a ChoiceField has them
+        if len(jobs) < len(registry.all_jobs()):
+            self.fields["job"].help_text = _("The setting ADMIN_JOBS opens further jobs.")
         if schedule is not None:
             self.initial = {**initial_of(schedule), **self.initial}
             self.fields["name"].disabled = True

@@ -400,6 +400,7 @@ def test_only_jobs_that_are_open_are_offered_for_new_schedules(
         address = url("schedule", "add")
         assert planned.name in offered(browser, address)
         assert "tests.noop" not in offered(browser, address)
+        assert "ADMIN_JOBS" in browser.get(address).content.decode()
         settings.SYNC_SCHEDULER = {"ADMIN_JOBS": ["tests.no*"]}
         assert {planned.name, "tests.noop"} <= offered(browser, address)
         assert "tests.add" not in offered(browser, address)
