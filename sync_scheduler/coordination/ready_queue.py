@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import logging
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
-from sync_scheduler import clock
+from sync_scheduler import clock, conf
 from sync_scheduler.coordination import queues
 from sync_scheduler.coordination.client import client, keys, script
+
+logger = logging.getLogger(__name__)
 
 ID = re.compile(r"[0-9a-f]{32}\Z")
 # Scores are doubles: 201 priorities x 2^42 milliseconds stay well inside their 53 exact bits.
@@ -75,10 +79,24 @@ def take(queue_names: Sequence[str], count: int, on: Any | None = None) -> Taken
     pairs = [name for queue in queue_names for name in (names.ready(queue), names.later(queue))]
     now = clock.now().timestamp()
     text, taken, due = call(keys=pairs, args=[int(now * 1000), count, _SPAN])
+    ids = [text[i : i + 32] for i in range(0, len(text), 32)]
+    if len(ids) < int(taken):
+        _warn_of_strangers(conf.get().NAMESPACE)
     return Taken(
-        ids=[text[i : i + 32] for i in range(0, len(text), 32)],
+        ids=ids,
         is_all=int(taken) < count,
         next_seconds=max(0.0, float(due) / 1000 - now) if due else None,
+    )
+
+
+@cache
+def _warn_of_strangers(namespace: str) -> None:
+    """Once: whoever can write junk here can write a lot of it."""
+    logger.warning(
+        "dropped what is no id of a Run from a ready queue in Redis; something else writes to the"
+        " keys of namespace %r",
+        namespace,
+        extra={"event": "junk_in_redis"},
     )
 
 

@@ -88,8 +88,11 @@ def test_pushing_again_changes_nothing(server: redis.Redis) -> None:
     assert ready_queue.sizes(["default", "empty"]) == {"default": 1, "empty": 0}
 
 
-def test_junk_is_ignored(server: redis.Redis) -> None:
-    # C4: Redis is input from outside
+def test_junk_is_ignored_and_told_once(
+    server: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    # C4, S7: Redis is input from outside
+    ready_queue._warn_of_strangers.cache_clear()
     good = entry()
     junk = ["", "x" * 100_000, "0" * 31, "G" * 32, "0" * 32 + "\n", "'; DROP TABLE"]
     server.zadd(KEYS.ready("default"), dict.fromkeys(junk, -1.0))
@@ -101,6 +104,11 @@ def test_junk_is_ignored(server: redis.Redis) -> None:
         found += ready_queue.pop(["default"], 10)
     assert found == [good.id]
     assert server.zcard(KEYS.later("default")) == 0
+    server.zadd(KEYS.ready("default"), {"more": 0})
+    assert ready_queue.pop(["default"], 10) == []
+    assert [line.levelname for line in caplog.records if "no id of a Run" in line.message] == [
+        "WARNING"
+    ]
 
 
 @pytest.fixture
