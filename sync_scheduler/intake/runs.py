@@ -19,7 +19,7 @@ from sync_scheduler.jobs import ancestry, payload, registry
 from sync_scheduler.jobs.definition import Job, Options
 from sync_scheduler.models import Run
 from sync_scheduler.models.identity import fingerprint, uuid7, uuid7_many
-from sync_scheduler.store import births, cancels
+from sync_scheduler.store import births, cancels, dead_letters
 
 logger = logging.getLogger(__name__)
 
@@ -255,4 +255,7 @@ def retry(run: Run, *, by: str = "", key: str | None = None) -> Run:
         guard=run.guard,
         retry_of=run.id,
     )
-    return submit(job, run.input, options, origin)
+    with transaction.atomic(using=conf.get().DATABASE):
+        again = submit(job, run.input, options, origin)
+        dead_letters.answer(run.id, by=by)
+    return again

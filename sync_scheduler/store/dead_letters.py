@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Iterable, Sequence
 
 from sync_scheduler import clock
@@ -57,3 +58,11 @@ def resolve(ids: Iterable[int], resolution: str, *, by: str = "", note: str = ""
     return DeadLetter.objects.filter(
         id__in=list(ids), resolution=DeadLetter.Resolution.OPEN
     ).update(resolution=resolution, resolved_at=database_now(), resolved_by=by, note=note[:500])
+
+
+def answer(run_id: uuid.UUID, *, by: str = "") -> int:
+    """Close the open letters of a Run that is being retried."""
+    open_ids = DeadLetter.objects.filter(
+        run_id=run_id, kind=DeadLetter.Kind.RUN, resolution=DeadLetter.Resolution.OPEN
+    ).values_list("id", flat=True)
+    return resolve(list(open_ids), DeadLetter.Resolution.RETRIED, by=by)

@@ -168,6 +168,16 @@ def test_a_failed_run_is_retried_as_a_new_run_that_is_linked_to_it() -> None:
     assert run.status == "failed"
 
 
+def test_a_retry_answers_the_dead_letter_of_its_run() -> None:
+    # B1: from the shell, over HTTP and in code as in the admin
+    run = jobs.add.submit(a=1, b=2)
+    end(run, "error", error="ValueError: no")
+    assert [letter.resolution for letter in run.dead_letters.all()] == [""]
+    run.retry(by="ann")
+    letter = run.dead_letters.get()
+    assert (letter.resolution, letter.resolved_by) == ("retried", "ann")
+
+
 def test_a_cancelled_run_can_be_retried() -> None:
     # B1
     run = jobs.noop.submit()
