@@ -12,14 +12,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import redis
 from redis.backoff import NoBackoff
 from redis.commands.core import Script
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination.keys import Keys
 from sync_scheduler.errors import InvalidSetting, ServiceUnavailable
 
-UNREACHABLE = (RedisError, OSError)
+# The second is what a Cluster raises none of whose nodes answers; it is no RedisError.
+UNREACHABLE = (RedisError, RedisClusterException, OSError)
 OLDEST = (6, 2)
 # After a failure nobody asks again for this long: a web request must not pay for a dead server.
 _BREAK_SECONDS = 1.0

@@ -102,13 +102,22 @@ def _serve(control: socket.socket, child_main: ChildMain) -> None:
                 os.read(wake_read, 4096)
             _reap(control, children)
         if control in readable:
-            message, fds, _, _ = socket.recv_fds(control, 1, 3)
+            message, fds = _next_request(control)
             if not message:
                 for pid in children:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 os._exit(0)
             _bear(control, fds, children, child_main)
+
+
+def _next_request(control: socket.socket) -> tuple[bytes, list[int]]:
+    try:
+        message, fds, _, _ = socket.recv_fds(control, 1, 3)
+    except ConnectionResetError:
+        # The parent left without reading of the last deaths; that is an end like any other.
+        return b"", []
+    return message, fds
 
 
 def _bear(

@@ -11,10 +11,10 @@ import dataclasses
 from collections.abc import Iterable
 
 import psutil
-import redis
 from django.db import connection
 
 from sync_scheduler import lifecycle
+from sync_scheduler.coordination.client import UNREACHABLE, connect
 from sync_scheduler.coordination.keys import Keys
 from sync_scheduler.models import Run
 
@@ -114,9 +114,10 @@ def queues_are_bounded(url: str) -> list[str]:
     waiting = Run.objects.filter(status__in=lifecycle.ACTIVE).count()
     keys = Keys("default")
     try:
-        with redis.Redis.from_url(url, socket_timeout=2) as client:
-            names = [name.decode(errors="replace") for name in client.smembers(keys.queues)]
+        # Of Sentinel and of a Cluster as well.
+        with contextlib.closing(connect(url, timeout=2)) as client:
+            names = client.smembers(keys.queues)
             held = sum(client.zcard(keys.ready(q)) + client.zcard(keys.later(q)) for q in names)
-    except redis.RedisError:
+    except UNREACHABLE:
         return []  # a server that is away, or a key that a test has spoilt
     return [f"Redis holds {held} ids for {waiting} runs"] if held > waiting else []

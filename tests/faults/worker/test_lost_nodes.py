@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from sync_scheduler import clock
 from sync_scheduler.models import Node, Run
 from tests.faults.harness import Site, audit
+from tests.faults.node import Node as Process
+from tests.faults.seed import chance
 from tests.testapp import jobs
 from tests.testapp.models import Counter, Effect
 
@@ -90,39 +92,30 @@ def _is_sqlite() -> bool:
     return connection.vendor == "sqlite"
 
 
-def _kill_at_random(site: Site, runs: list[Run], kills: int, seconds: float, seed: int) -> None:
-    """Two nodes; one process after the other is killed, whatever it is, while there is work."""
-    chance = random.Random(seed)
-    options = ("--processes=2", "--threads=2")
-    alive = [site.start(*options), site.start(*options)]
-    ids = [run.id for run in runs]
-    deadline = time.monotonic() + seconds
-    while Run.objects.filter(id__in=ids[-900:], status__in=("submitted", "running")).exists() or (
-        Run.objects.filter(status__in=("submitted", "running")).exists()
-    ):
-        assert time.monotonic() < deadline, site.report()
-        time.sleep(chance.uniform(0.05, 0.25))
-        if site.kills >= kills:
-            continue
-        site.kills += 1
-        index = chance.randrange(len(alive))
-        victims = alive[index].children()
-        if victims and chance.random() < 0.6:
-            chance.choice(victims).kill()
-        else:
-            alive[index].kill()
-            alive[index] = site.start(*options)
+def _strike(site: Site, alive: list[Process], options: tuple[str, ...], random: Random) -> None:
+    """SIGKILL for a process of these nodes, whichever; a parent is replaced."""
+    site.kills += 1
+    index = random.randrange(len(alive))
+    victims = alive[index].children()
+    if victims and random.random() < 0.6:
+        random.choice(victims).kill()
+    else:
+        alive[index].kill()
+        alive[index] = site.start(*options)
 
 
 def _exactly_once(site: Site, count: int, kills: int, seconds: float) -> None:
-    seed = int(time.time())
-    print(f"seed {seed}")  # noqa: T201  # shown when the test fails
+    """Each kill meets work that has just been submitted, however fast the machine is."""
+    random, options = chance("exactly once"), ("--processes=2", "--threads=2")
     Counter.objects.create(name="all")
     runs: list[Run] = []
-    for _ in range(0, count, 500):
-        runs += jobs.atomic_count.submit_many([{"name": "all"}] * min(500, count))
-    _kill_at_random(site, runs, kills, seconds, seed)
-    assert site.kills == kills, f"only {site.kills} kills happened before the work was done"
+    alive = [site.start(*options), site.start(*options)]
+    for _ in range(kills):
+        runs += jobs.atomic_count.submit_many([{"name": "all"}] * (count // kills))
+        time.sleep(random.uniform(0.0, 0.2))
+        _strike(site, alive, options, random)
+    site.wait_ended(runs, seconds)
+    assert site.kills == kills
     assert Run.objects.filter(status="completed").count() == count, site.report()
     assert Counter.objects.get().value == count
     audit(site, atomic=runs)
