@@ -208,18 +208,20 @@ class Dispatcher:
     # ------------------------------------------------------------------ the rest
 
     def _run_housekeeping(self) -> None:
-        while not self._stopping.is_set():
-            self._house.work()
-            try:
-                wait = self._housekeeping.step()
-            except Exception:
-                logger.exception("housekeeping failed", extra={"event": "housekeeping_failed"})
-                self._housekeeping.lose_contact()
-                connections.close_all()
-                wait = 1.0
-            self._house.rest()
-            self._stopping.wait(wait)
-        connections.close_all()
+        try:
+            while not self._stopping.is_set():
+                self._house.work()
+                try:
+                    wait = self._housekeeping.step()
+                except Exception:
+                    logger.exception("housekeeping failed", extra={"event": "housekeeping_failed"})
+                    self._housekeeping.lose_contact()
+                    connections.close_all()
+                    wait = 1.0
+                self._house.rest()
+                self._stopping.wait(wait)
+        finally:
+            connections.close_all()
 
     def _run_listening(self) -> None:
         listener = wakeup.Listener(_LISTEN_SECONDS)
