@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tests.services.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = ROOT / "example_project"
 PATIENCE = 120.0
@@ -41,7 +43,9 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     """As in a new terminal: nothing of the test run, and no `.env` that may lie about."""
     ours = ("DJANGO_", "TEST_", "SYNC_SCHEDULER_", "DEMO_", "PYTHON", "PYTEST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return {**kept, "DATABASE_URL": "", "REDIS_URL": "", "DEMO_DIR": str(folder), **more}
+    # Two demos that look for a free port at the same moment may find the same one.
+    own = {"DEMO_DIR": str(folder), "DEMO_PORT": str(free_port())}
+    return {**kept, "DATABASE_URL": "", "REDIS_URL": "", **own, **more}
 
 
 class Demo:
