@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from sync_scheduler import conf, signals
+from sync_scheduler import conf
 from sync_scheduler.api import journal
 from sync_scheduler.api.access import Caller, require
 from sync_scheduler.api.endpoint import (
@@ -18,13 +18,7 @@ from sync_scheduler.api.endpoint import (
     key_of,
     number_of,
 )
-from sync_scheduler.errors import InvalidInput
-from sync_scheduler.intake import runs as intake
-from sync_scheduler.intake.schedules import guard_of
-from sync_scheduler.jobs import registry
-from sync_scheduler.jobs.definition import Options
-from sync_scheduler.lifecycle import Trigger
-from sync_scheduler.models import Run, Schedule
+from sync_scheduler.models import Schedule
 from sync_scheduler.store.reports import runs, schedules
 
 _LARGEST_PAGE = 500
@@ -56,33 +50,11 @@ def trigger(request: HttpRequest, caller: Caller, name: str) -> runs.RunEntry:
     if "input" in given:
         # Whoever may not see what is stored there must not replace parts of it either.
         require(caller, "view_payload")
-        meta["by"] = caller.name
-        run = _with_input(schedule, given["input"], key_of(given), meta)
-    else:
-        run = schedule.trigger_now(key=key_of(given), by=caller.name, meta=meta)
+    run = schedule.trigger_now(
+        key=key_of(given), by=caller.name, meta=meta, replacing=given.get("input")
+    )
     journal.note(caller, schedule, f"Triggered run {run.id} over HTTP.")
     return runs.entry(run, run.input)
-
-
-def _with_input(
-    schedule: Schedule, given: dict[str, Any], key: str | None, meta: dict[str, Any]
-) -> Run:
-    """A Run of the schedule in whose stored input these names are replaced."""
-    job = registry.get(schedule.job)
-    encoded = job.signature.encode((), {**schedule.input, **given})
-    full_key = None if key is None else f"trigger:{schedule.name}:{key}"
-    options = Options(key=full_key, meta=meta)
-    if faults := options.faults():
-        raise InvalidInput(f"Schedule {schedule.name!r}: {'; '.join(faults)}.")
-    origin = intake.Origin(
-        trigger=Trigger.MANUAL,
-        schedule_id=schedule.pk,
-        schedule_name=schedule.name,
-        guard=guard_of(schedule),
-    )
-    run = intake.submit(job, encoded, options, origin)
-    signals.notify(signals.trigger_submitted, Schedule, schedule=schedule.name, run=run)
-    return run
 
 
 def _found(name: str) -> Schedule:

@@ -107,12 +107,20 @@ def unregister(name: str) -> bool:
 
 
 def trigger(
-    schedule: Schedule, *, key: str | None = None, by: str = "", meta: dict[str, Any] | None = None
+    schedule: Schedule,
+    *,
+    key: str | None = None,
+    by: str = "",
+    meta: dict[str, Any] | None = None,
+    replacing: dict[str, Any] | None = None,
 ) -> Run:
-    """Submit a Run with the stored input, now. The schedule itself is left as it is."""
+    """Submit a Run with the stored input, now. The schedule itself is left as it is.
+
+    `replacing` gives names of the input other values, for this once.
+    """
     stored = Schedule.objects.get(pk=schedule.pk)
     try:
-        run = _trigger(stored, key, {**(meta or {}), **({"by": by} if by else {})})
+        run = _trigger(stored, key, {**(meta or {}), **({"by": by} if by else {})}, replacing)
     except Exception as error:
         reason = "unknown_job" if isinstance(error, UnknownJob) else str(error)
         signals.notify(signals.trigger_rejected, Schedule, schedule=stored.name, reason=reason)
@@ -124,8 +132,13 @@ def trigger(
     return run
 
 
-def _trigger(schedule: Schedule, key: str | None, meta: dict[str, Any]) -> Run:
+def _trigger(
+    schedule: Schedule, key: str | None, meta: dict[str, Any], replacing: dict[str, Any] | None
+) -> Run:
     job = registry.get(schedule.job)
+    values = schedule.input
+    if replacing is not None:
+        values = job.signature.encode((), {**values, **replacing})
     full_key = None if key is None else f"trigger:{schedule.name}:{key}"
     options = Options(key=full_key, meta=meta)
     if faults := options.faults():
@@ -137,8 +150,10 @@ def _trigger(schedule: Schedule, key: str | None, meta: dict[str, Any]) -> Run:
         guard=guard_of(schedule),
     )
     try:
-        return runs.submit(job, schedule.input, options, origin)
+        return runs.submit(job, values, options, origin)
     except KeyConflict:
+        if replacing is not None:
+            raise
         # The stored input has changed since; a repeated trigger is still the same trigger.
         assert full_key is not None  # noqa: S101
         found = births.by_key(fingerprint(conf.get().NAMESPACE, full_key))

@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
+from sync_scheduler import signals
 from sync_scheduler.models import Run, Schedule
 from tests.integration.api.rows import a_run, a_schedule, many_runs
 from tests.integration.api.test_access import Staff
@@ -215,6 +216,23 @@ def test_secrets_in_errors_are_masked_in_the_history(token: Client) -> None:
 def send(client: Client, **body: object) -> Any:
     address = "/scheduler/v1/schedules/sums/trigger"
     return client.post(address, body, content_type="application/json")
+
+
+def test_a_trigger_that_is_refused_for_its_input_is_told_as_any_other(token: Client) -> None:
+    # A9, B3
+    a_schedule("sums", job="tests.add", input={"a": 1, "b": 2})
+    told: list[str] = []
+
+    def hear(schedule: str, **_: object) -> None:
+        told.append(schedule)
+
+    signals.trigger_rejected.connect(hear)
+    try:
+        assert send(token, input={"b": "many"}).status_code == 400
+    finally:
+        signals.trigger_rejected.disconnect(hear)
+    assert told == ["sums"]
+    assert not Run.objects.exists()
 
 
 def test_a_trigger_may_replace_parts_of_the_input_for_this_once(token: Client) -> None:
