@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import django
 import psycopg
 
+from benchmarks import worker
 from benchmarks.verdict import Floor, at_least, close, note
-from tests.services import postgres_server, redis_server
 
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 ROUNDS = 7
@@ -48,21 +47,8 @@ BARE_MANY = f"INSERT INTO floor_run ({_COLUMNS}) SELECT id, {_REST} FROM unnest(
 @contextmanager
 def servers() -> Iterator[psycopg.Connection[Any]]:
     """A connection of the bare program; Django is set up beside it."""
-    with (
-        postgres_server.start(settings=DURABLE) as postgres,
-        redis_server.start(appendonly=True) as cache,
-    ):
-        os.environ |= {
-            "DJANGO_SETTINGS_MODULE": "tests.settings",
-            "TEST_DATABASE": "postgres",
-            "TEST_DATABASE_URL": postgres.url,
-            "SYNC_SCHEDULER_REDIS_URL": cache.url,
-        }
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        with psycopg.connect(postgres.url, autocommit=True) as bare:
+    with worker.servers():
+        with psycopg.connect(os.environ["TEST_DATABASE_URL"], autocommit=True) as bare:
             bare.execute("CREATE TABLE floor_run (LIKE sync_scheduler_run INCLUDING ALL)")
             bare.execute("CREATE TABLE floor_short (id serial, a text, b timestamptz)")
             yield bare
