@@ -23,7 +23,6 @@ import psycopg
 from benchmarks import worker
 from benchmarks.verdict import Floor, at_least, close, note
 
-DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 ROUNDS = 7
 ONE_BY_ONE, AT_ONCE, CALLS = 300, 1000, 4
 
@@ -47,11 +46,14 @@ BARE_MANY = f"INSERT INTO floor_run ({_COLUMNS}) SELECT id, {_REST} FROM unnest(
 @contextmanager
 def servers() -> Iterator[psycopg.Connection[Any]]:
     """A connection of the bare program; Django is set up beside it."""
-    with worker.servers():
-        with psycopg.connect(os.environ["TEST_DATABASE_URL"], autocommit=True) as bare:
-            bare.execute("CREATE TABLE floor_run (LIKE sync_scheduler_run INCLUDING ALL)")
-            bare.execute("CREATE TABLE floor_short (id serial, a text, b timestamptz)")
-            yield bare
+    with worker.servers(), _bare_connection() as bare:
+        bare.execute("CREATE TABLE floor_run (LIKE sync_scheduler_run INCLUDING ALL)")
+        bare.execute("CREATE TABLE floor_short (id serial, a text, b timestamptz)")
+        yield bare
+
+
+def _bare_connection() -> psycopg.Connection[Any]:
+    return psycopg.connect(os.environ["TEST_DATABASE_URL"], autocommit=True)
 
 
 def _per_second(count: int, action: Callable[[], object]) -> float:
