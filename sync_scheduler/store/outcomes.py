@@ -106,7 +106,8 @@ def _write(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
 
 
 # Both statements answer with what they refused, which is nothing as a rule. Lists go as one text
-# each: the driver would look at every element.
+# each: the driver would look at every element. A computed status fits no index over running rows,
+# so that the Runs are found by their ids, as in `store.claims`.
 _SUCCEED_SQL = """
 WITH o AS (
   SELECT id, token, TO_TIMESTAMP(started) AS started_at, TO_TIMESTAMP(finished) AS finished_at,
@@ -118,7 +119,7 @@ WITH o AS (
   SET status = 'completed', started_at = o.started_at, finished_at = o.finished_at,
       result = o.result, error = '', reason = '', suspect = false
   FROM o
-  WHERE r.id = o.id AND r.status = 'running' AND r.token = o.token
+  WHERE r.id = o.id AND r.status || '' = 'running' AND r.token = o.token
   RETURNING r.id, r.attempt, r.node, r.started_at, r.finished_at
 ), stored AS (
   INSERT INTO sync_scheduler_attempt
@@ -168,7 +169,7 @@ WITH o AS (
       run_at = COALESCE(o.run_at, r.run_at),
       attempt = r.attempt - o.refund, crashes = r.crashes + o.crash, suspect = o.suspect
   FROM o
-  WHERE r.id = o.id AND r.status = 'running' AND r.token = o.token
+  WHERE r.id = o.id AND r.status || '' = 'running' AND r.token = o.token
   RETURNING r.id, r.node, r.attempt + o.refund AS number, o.started_at, o.finished_at, o.outcome,
             o.error, o.traceback, o.run_at
 ), stored AS (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
 from typing import Any
 
@@ -10,8 +11,9 @@ import psycopg
 import pytest
 from django.db import connection
 
+from sync_scheduler import clock
 from sync_scheduler.models import Run
-from sync_scheduler.store import claims, statements
+from sync_scheduler.store import claims, outcomes, statements
 from sync_scheduler.store.statements import kept_plans
 from tests.integration.store.runs import JOB, make
 from tests.services import Server, pgbouncer, postgres_server
@@ -66,6 +68,29 @@ def test_a_plan_from_a_small_table_reads_the_index_of_a_large_one() -> None:
         (answer,) = cursor.fetchone()
     plans = json.dumps(json.loads(answer) if isinstance(answer, str) else answer)
     assert "Seq Scan" not in plans
+
+
+@pytest.mark.parametrize("statement", ["claim", "succeed"])
+def test_runs_are_found_by_their_ids_in_a_table_that_is_taken_for_empty(statement: str) -> None:
+    # B9: statistics are old when a backlog comes; reading all of it for every claim takes for ever
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE sync_scheduler_run")
+    for status in ("submitted", "running"):
+        Run.objects.bulk_create(
+            Run(job=JOB, status=status, run_at=clock.now(), submitted_at=clock.now())
+            for _ in range(500)
+        )
+    text = {"claim": claims._CLAIM_SQL, "succeed": outcomes._SUCCEED_SQL}[statement]
+    given = dict.fromkeys(re.findall(r"%\((\w+)\)s", text), "{}")
+    hundred = Run.objects.values_list("id", flat=True)[:100]
+    given["ids"] = "{" + ",".join(one.hex for one in hundred) + "}"
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")  # as for every plan that is kept
+        cursor.execute("EXPLAIN " + text, given | {"jobs": "[]"})
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert "sync_scheduler_run_pkey" in plan
+    assert "run_ready" not in plan
+    assert "run_running" not in plan
 
 
 def test_a_plan_that_is_gone_costs_no_answer() -> None:
