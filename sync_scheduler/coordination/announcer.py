@@ -1,13 +1,14 @@
 """Pushes to Redis that nobody waits for.
 
 A submit has committed when it comes here: the caller must neither wait for Redis nor fail because
-of it. A background thread collects what many submits left behind and pushes it in one go. What
-it cannot push, the reconciler will.
+of it. What comes after a pause is sent at once, and a background thread awaits the answer; what
+comes in between is collected and pushed in one go. What cannot be pushed, the reconciler will.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import logging
 import os
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client
+from sync_scheduler.coordination.courier import Courier
 from sync_scheduler.coordination.ready_queue import Ready, push
 
 logger = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ _CAPACITY = 100_000
 _FLUSH_SECONDS = 0.5
 _TOGETHER_SECONDS = 0.005
 _BATCH = 1000
+# More than this is not sent on the caller's time.
+_MOST_AT_ONCE = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class _Announcer:
         self.pid = os.getpid()
         self._lots: list[_Lot] = []
         self._waiting = 0
+        # Used by whoever adds while nothing is under way, and otherwise by the thread.
+        self._courier = Courier()
+        self._pushed_at = 0.0
         # Whether all is pushed changes together with what waits, so that flush() can be believed.
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -51,8 +58,9 @@ class _Announcer:
         with self._lock:
             if self._waiting >= _CAPACITY:
                 return  # left to the reconciler
-            self._lots.append(lot)
-            self._waiting += lot.size
+            if not self._is_sent_at_once(lot):
+                self._lots.append(lot)
+                self._waiting += lot.size
             self._idle.clear()
         # Set already: the thread has not begun to take what waits, and will find this too.
         if not self._wake.is_set():
@@ -61,28 +69,39 @@ class _Announcer:
     def flush(self, seconds: float) -> bool:
         return self._idle.wait(seconds)
 
+    def _is_sent_at_once(self, lot: _Lot) -> bool:
+        """The first one goes at once. While many come, they travel together: every push takes
+        the interpreter away from whoever submits."""
+        if not self._idle.is_set() or lot.size > _MOST_AT_ONCE or self._seconds_to_push() > 0:
+            return False
+        return self._courier.send(_read(lot))
+
+    def _seconds_to_push(self) -> float:
+        return max(0.0, self._pushed_at + _TOGETHER_SECONDS - clock.monotonic())
+
     def _work(self) -> None:
-        pushed_at = 0.0
         while True:
             self._wake.wait()
-            # The first one goes at once. While many come, they travel together: every push
-            # takes the interpreter away from whoever submits.
-            clock.sleep(max(0.0, pushed_at + _TOGETHER_SECONDS - clock.monotonic()))
+            clock.sleep(self._seconds_to_push())
             self._wake.clear()
-            entries = [entry for lot in self._take() for entry in _read(lot)]
+            lots, sent = self._take()
+            entries = [*self._courier.settle(sent), *(e for lot in lots for e in _read(lot))]
             for start in range(0, len(entries), _BATCH):
                 self._push(entries[start : start + _BATCH])
-            pushed_at = clock.monotonic()
+            if entries and not client.is_broken():
+                with contextlib.suppress(*client.UNREACHABLE):
+                    self._courier.open()
+            self._pushed_at = clock.monotonic()
             self._rest()
 
-    def _take(self) -> list[_Lot]:
+    def _take(self) -> tuple[list[_Lot], Sequence[Ready]]:
         with self._lock:
             taken, self._lots, self._waiting = self._lots, [], 0
-        return taken
+            return taken, self._courier.take()
 
     def _rest(self) -> None:
         with self._lock:
-            if not self._lots:
+            if not self._lots and not self._courier.has_sent:
                 self._idle.set()
 
     def _push(self, batch: list[Ready]) -> None:

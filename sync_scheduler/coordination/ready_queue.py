@@ -42,25 +42,29 @@ def score(priority: int, run_at: dt.datetime) -> float:
 
 def push(entries: Iterable[Ready]) -> None:
     """Add ids; those that are there already stay where they are. One round trip."""
+    pipe = client().pipeline(transaction=False)
+    for command in commands(entries):
+        pipe.execute_command(*command)
+    pipe.execute()
+
+
+def commands(entries: Iterable[Ready]) -> list[tuple[Any, ...]]:
+    """What to tell Redis so that it has these ids."""
     names, horizon = keys(), clock.now()
-    members: dict[str, dict[str, float]] = {}
+    members: dict[str, list[Any]] = {}
     used: set[str] = set()
     for entry in entries:
         used.add(entry.queue)
         if entry.run_at > horizon:
-            later = members.setdefault(names.later(entry.queue), {})
-            later[f"{entry.priority}|{entry.id}"] = entry.run_at.timestamp() * 1000
+            later = members.setdefault(names.later(entry.queue), [])
+            later += (entry.run_at.timestamp() * 1000, f"{entry.priority}|{entry.id}")
         else:
-            ready = members.setdefault(names.ready(entry.queue), {})
-            ready[entry.id] = score(entry.priority, entry.run_at)
-    if not members:
-        return
-    pipe = client().pipeline(transaction=False)
-    for name, scores in members.items():
-        pipe.zadd(name, scores, nx=True)
+            ready = members.setdefault(names.ready(entry.queue), [])
+            ready += (score(entry.priority, entry.run_at), entry.id)
+    told: list[tuple[Any, ...]] = [("ZADD", name, "NX", *pairs) for name, pairs in members.items()]
     if names_to_tell := queues.untold(used):
-        pipe.sadd(names.queues, *names_to_tell)
-    pipe.execute()
+        told.append(("SADD", names.queues, *names_to_tell))
+    return told
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
