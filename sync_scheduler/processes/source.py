@@ -24,6 +24,8 @@ _BLOCK_SECONDS = 1.0
 # With Redis at work the poll only catches what slipped.
 _SLOW_POLL = 5.0
 _RETRY_SECONDS = 1.0
+# Naming a hundred queues costs more than taking from one of them.
+_QUEUES_AT_ONCE = 16
 
 
 class Source:
@@ -113,7 +115,7 @@ class Source:
             self._dry = True
             return []
         try:
-            taken = ready_queue.take(names, count)
+            taken = _take(names, count)
         except client.UNREACHABLE as error:
             self._redis_failed(error)
             return []
@@ -200,3 +202,16 @@ class Source:
             logger.info("Redis answers again", extra={"event": "redis_back"})
         self._names, self._dry, self._redis_works = names, False, True
         self._wake()
+
+
+def _take(names: Sequence[str], count: int) -> ready_queue.Taken:
+    """From the first queues, and from all others only if those have too little."""
+    taken = ready_queue.take(names[:_QUEUES_AT_ONCE], count)
+    rest = names[_QUEUES_AT_ONCE:]
+    if not taken.is_all or not rest:
+        return taken
+    more = ready_queue.take(rest, count - len(taken.ids))
+    due = [t.next_seconds for t in (taken, more) if t.next_seconds is not None]
+    return ready_queue.Taken(
+        ids=taken.ids + more.ids, is_all=more.is_all, next_seconds=min(due, default=None)
+    )

@@ -1,0 +1,65 @@
+"""Where ids come from when there are very many queues."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Generator
+
+import pytest
+from pytest_django import Settings
+
+from sync_scheduler import clock
+from sync_scheduler.coordination import client, queues, ready_queue
+from sync_scheduler.coordination.ready_queue import Ready
+from sync_scheduler.processes.source import Source
+
+NAMES = tuple(f"q{number}" for number in range(40))
+
+
+@pytest.fixture
+def source(
+    settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Generator[Source, None, None]:
+    settings.SYNC_SCHEDULER = {"REDIS_URL": redis_url}
+    monkeypatch.setattr(client, "_broken_until", 0.0)
+    monkeypatch.setattr(queues, "_told", {})
+    made = Source(NAMES, lambda: None)
+    yield made
+    made.stop()
+
+
+def push(queue: str, seconds: float = -1.0) -> uuid.UUID:
+    run = uuid.uuid4()
+    at = clock.now() + dt.timedelta(seconds=seconds)
+    ready_queue.push([Ready(id=run.hex, queue=queue, priority=0, run_at=at)])
+    return run
+
+
+def test_queues_that_are_named_late_are_served_after_those_before_them(source: Source) -> None:
+    # B15
+    last, first = push("q35"), push("q3")
+    assert source.ids(10) == [first, last]
+    assert source.ids(10) == []
+    assert not source.has_hints()
+
+
+def test_no_more_than_asked_for_is_taken_across_all_of_them(source: Source) -> None:
+    # B15
+    wanted = [push("q1"), push("q2"), push("q30"), push("q39")]
+    assert source.ids(3) == wanted[:3]
+    assert source.has_hints()
+    assert source.ids(3) == wanted[3:]
+
+
+def test_the_nearest_delayed_run_of_all_of_them_is_waited_for(source: Source) -> None:
+    # B13
+    push("q2", seconds=300)
+    soon = push("q38", seconds=0.2)
+    assert source.ids(10) == []
+    source.wait_for_one()
+    (bell,) = source.pipes()
+    while source.pipes():
+        source.hear()
+    assert not bell.is_waiting
+    assert source.ids(10) == [soon]
