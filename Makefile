@@ -55,13 +55,13 @@ test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
 
 test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), on PostgreSQL
 	@echo "== faults on PostgreSQL, at full length"
-	@TEST_DATABASE=postgres $(PYTEST) -m "slow or not slow" tests/faults
+	@FAULTS_ALONE=1 TEST_DATABASE=postgres $(PYTEST) -m "slow or not slow" tests/faults
 
 # Of each test its full length; FIGURES="tests/faults/test_live_slots.py" for some of them.
 FIGURES ?= $(shell grep -rl 'figures[.]add' tests/faults --include='test_*.py')
 figures: $(DEV_MADE) ## What the fault tests measure (lost, duplicated, effects, take-overs), as one table
 	@rm -f $(VENV)/.figures
-	@FAULTS_FIGURES=$(abspath $(VENV))/.figures TEST_DATABASE=postgres $(PYTEST) \
+	@FAULTS_ALONE=1 FAULTS_FIGURES=$(abspath $(VENV))/.figures TEST_DATABASE=postgres $(PYTEST) \
 		-m "slow or not slow" $(FIGURES); code=$$?; \
 		$(PY) -m tests.faults.figures $(VENV)/.figures; exit $$code
 

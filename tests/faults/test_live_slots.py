@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.faults import figures, slots
+from tests.faults.bounds import bound
 from tests.faults.fleet import Fleet
 from tests.faults.harness import Site
 
@@ -37,6 +38,7 @@ def survive(
     )
     assert (outcome.lost, outcome.duplicated, outcome.effects) == (0, 0, coming.total)
     assert fleet.kills == kills
+    assert took <= bound(15, beside_others=60 + coming.total / 50)
 
 
 def test_every_slot_has_one_effect_while_processes_are_killed(full_site: Site) -> None:

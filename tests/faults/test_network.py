@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, connections, transaction
 
 from sync_scheduler.models import Run
 from tests.faults import figures
+from tests.faults.bounds import bound
 from tests.faults.database import connected_to
 from tests.faults.fleet import Fleet
 from tests.faults.harness import Site
@@ -149,4 +150,4 @@ def test_submits_neither_wait_for_a_troubled_redis_nor_fail(
     )
     assert worst <= 0.5
     assert max(pickups) <= 3
-    assert idle <= 0.3
+    assert idle <= bound(0.1, beside_others=0.3)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import figures
+from tests.faults.bounds import bound
 from tests.faults.dispatch import crowd
 from tests.faults.dispatch.cluster import Cluster
 from tests.services.server import Server, wait_until
@@ -58,5 +59,4 @@ def test_a_herd_is_dispatched_once_and_costs_nobody_the_lead(
             duplicated=0,
             note=f"lag p99 {lag:.2f} s, max {crowd.lag(cluster, 1):.2f} s",
         )
-        # Five seconds are the aim; a machine that is busy with other things gets more.
-        assert lag <= 15
+        assert lag <= bound(5, beside_others=15)

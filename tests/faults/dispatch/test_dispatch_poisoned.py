@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.faults import figures
+from tests.faults.bounds import bound
 from tests.faults.dispatch import crowd
 from tests.faults.dispatch.cluster import Cluster
 from tests.faults.dispatch.slots import assert_epochs_only_grow
@@ -98,7 +99,7 @@ def test_poisoned_and_locked_schedules_cost_only_themselves(
             duplicated=0,
             note=f"lag p99 {lag:.2f} s; {len(POISONS) * of_each} poisoned, {of_each} locked",
         )
-        assert lag <= 5
+        assert lag <= bound(2, beside_others=5)
         for name, (_, word) in POISONS.items():
             found = cluster.query(
                 "SELECT schedule_name, error, reason FROM sync_scheduler_deadletter"
