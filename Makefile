@@ -119,9 +119,7 @@ mutate: $(DEV_MADE) ## Remove each safeguard in turn; some test must notice (Pos
 	@$(PY) -m tests.mutation.run
 
 bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine
-	@$(PY) -m benchmarks.submit
-	@$(PY) -m benchmarks.worker
-	@$(PY) -m benchmarks.dispatch
+	@code=0; for name in submit worker dispatch; do $(PY) -m benchmarks.$$name || code=1; done; exit $$code
 
 bench-admin: $(DEV_MADE) ## How long every page takes with a million runs, on three databases
 	@$(PY) -m benchmarks.admin
