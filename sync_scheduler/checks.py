@@ -14,7 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from sync_scheduler import conf
 from sync_scheduler.coordination import client, tenancy
 from sync_scheduler.errors import ServiceUnavailable
-from sync_scheduler.jobs import registry
+from sync_scheduler.jobs import codec, registry
 from sync_scheduler.store import installation
 
 E001 = "sync_scheduler.E001"  # a bad setting
@@ -28,7 +28,8 @@ W002 = "sync_scheduler.W002"  # a job's lease shorter than two heartbeats
 @register(Tags.compatibility)
 def check_settings(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
     hint = "See docs/reference/settings for every name and its meaning."
-    return [Error(fault, hint=hint, id=E001) for fault in conf.faults()]
+    found = conf.faults() or codec.faults()
+    return [Error(fault, hint=hint, id=E001) for fault in found]
 
 
 @register(Tags.database)

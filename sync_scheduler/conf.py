@@ -68,6 +68,7 @@ class Settings:
     MAX_INPUT_BYTES: int = 262_144
     MAX_RESULT_BYTES: int = 65_536
     MAX_TRACEBACK_BYTES: int = 32_768
+    PAYLOAD_CODEC: str | None = None
     API_TOKENS: tuple[str, ...] = ()
     ADMIN_JOBS: tuple[str, ...] = ()
     CODE_VERSION: str | None = None

@@ -34,6 +34,10 @@ class KeyConflict(SchedulerError):
     """The key already belongs to a Run of another job or with another input."""
 
 
+class PayloadCodecError(SchedulerError):
+    """A value cannot be encoded or decoded by PAYLOAD_CODEC."""
+
+
 class JoinTimeout(SchedulerError):
     """The Run had not ended when the time given to join() was over."""
 

@@ -7,9 +7,12 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sync_scheduler.jobs import registry
+from django.utils.translation import gettext as _
+
+from sync_scheduler.errors import SchedulerError
+from sync_scheduler.jobs import codec, registry
 from sync_scheduler.jobs.redaction import has_secrets, redacted_input, redacted_text
-from sync_scheduler.models import DeadLetter, Run
+from sync_scheduler.models import DeadLetter, Run, Schedule
 
 _LONGEST = 20_000
 
@@ -19,12 +22,21 @@ def sensitive_names(job: str) -> frozenset[str]:
     return frozenset(found.policy.sensitive) if found is not None else frozenset()
 
 
-def input_text(run: Run) -> str:
-    return readable(redacted_input(run.job, run.input))
+def input_text(row: Run | Schedule) -> str:
+    return _undecodable(row.input) or readable(redacted_input(row.job, row.input))
 
 
 def result_text(run: Run) -> str:
-    return redacted_text(run.job, run.input, readable(run.result))
+    return _undecodable(run.result) or redacted_text(run.job, run.input, readable(run.result))
+
+
+def _undecodable(value: Any) -> str:
+    """Why the stored value cannot be shown; empty: it can."""
+    try:
+        codec.unseal(value, _("The stored value"))
+    except SchedulerError as error:
+        return str(error)
+    return ""
 
 
 def readable(value: Any) -> str:

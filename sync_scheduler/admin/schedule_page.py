@@ -23,7 +23,7 @@ from sync_scheduler.admin import (
 from sync_scheduler.admin.address import instant, query
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.intake.declared import drift
-from sync_scheduler.jobs.redaction import MASK, redacted_input
+from sync_scheduler.jobs.redaction import MASK
 from sync_scheduler.models import Schedule
 from sync_scheduler.timing import slots
 
@@ -84,9 +84,7 @@ def read(admin: ScheduleSection, request: HttpRequest, schedule: Schedule) -> di
             for name, (code, row) in drift(schedule).items()
             if may_see or name not in {"input", "meta"}
         ],
-        "input": payloads.readable(redacted_input(schedule.job, schedule.input))
-        if may_see
-        else MASK,
+        "input": payloads.input_text(schedule) if may_see else MASK,
         "actions": _actions(admin, request, schedule),
         "runs_url": f"{admin.url('changelist', model='run')}?schedule={schedule.id}",
         "history_url": admin.url("history", schedule.id),

@@ -17,6 +17,7 @@ from sync_scheduler.errors import SchedulerError
 from sync_scheduler.intake.schedules import register
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.definition import Job
+from sync_scheduler.jobs.payload import is_sealed
 from sync_scheduler.models import Node, Schedule
 from sync_scheduler.store import registrations
 from sync_scheduler.store.locking import database_now
@@ -59,7 +60,7 @@ def apply(*, is_migrating: bool = False) -> Applied:
 def drift(schedule: Schedule) -> dict[str, tuple[object, object]]:
     """Where the row differs from the code that declares it: name -> (in the code, in the row)."""
     declared = schedule.declared
-    if schedule.source != Schedule.Source.CODE or not declared:
+    if schedule.source != Schedule.Source.CODE or not declared or is_sealed(declared):
         return {}
     found: dict[str, tuple[object, object]] = {}
     for name, value in declared.items():

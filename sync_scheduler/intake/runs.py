@@ -15,7 +15,7 @@ from sync_scheduler import clock, conf, lifecycle, signals
 from sync_scheduler.coordination import control, joins
 from sync_scheduler.errors import InvalidInput, JoinTimeout, KeyConflict, SchedulerError
 from sync_scheduler.intake.ready import announce_on_commit
-from sync_scheduler.jobs import ancestry, payload, registry
+from sync_scheduler.jobs import ancestry, codec, payload, registry
 from sync_scheduler.jobs.definition import Job, Options
 from sync_scheduler.models import Run
 from sync_scheduler.models.identity import fingerprint, uuid7, uuid7_many
@@ -59,6 +59,8 @@ def row_values(job: Job, stored: dict[str, Any]) -> dict[str, Any]:
 def _gate(job: Job, stored: dict[str, Any]) -> str | None:
     if job.policy.concurrency is None and job.policy.rate_limit is None:
         return None
+    if job.policy.concurrency_key is not None:
+        stored = codec.unseal(stored, "The input")  # what counts together depends on it
     return f"{job.name}:{job.concurrency_value(stored)}"[:300]
 
 
@@ -162,7 +164,7 @@ def _existing(run: Run) -> Run:
 
 def require_same(found: Run, *, job: str, given: Any, key: str | None) -> None:
     """Raise unless the Run that holds a key is the work for which the key is used now."""
-    if found.job != job or found.input != given:
+    if found.job != job or codec.unseal(found.input, f"The input of Run {found.id}") != given:
         raise KeyConflict(
             f"The key {key!r} belongs to Run {found.id} of job {found.job!r} with"
             " another input; use another key, or the same input."

@@ -14,7 +14,7 @@ from sync_scheduler.coordination import wakeup
 from sync_scheduler.errors import InvalidInput, KeyConflict, ScheduleExists, UnknownJob
 from sync_scheduler.intake import runs
 from sync_scheduler.intake.definitions import define
-from sync_scheduler.jobs import registry
+from sync_scheduler.jobs import codec, registry
 from sync_scheduler.jobs.definition import Options
 from sync_scheduler.lifecycle import Trigger
 from sync_scheduler.models import Run, Schedule
@@ -136,7 +136,7 @@ def _trigger(
     schedule: Schedule, key: str | None, meta: dict[str, Any], replacing: dict[str, Any] | None
 ) -> Run:
     job = registry.get(schedule.job)
-    values = schedule.input
+    values = codec.unseal(schedule.input, f"The input of schedule {schedule.name!r}")
     if replacing is not None:
         values = job.signature.encode((), {**values, **replacing})
     full_key = None if key is None else f"trigger:{schedule.name}:{key}"

@@ -15,6 +15,8 @@ from sync_scheduler.errors import InvalidInput
 MAX_DEPTH = 64
 # Larger whole numbers turn into rounded floats in some databases' JSON.
 _LARGEST_INT = 2**63 - 1
+# The only name in a value that is stored encoded; see `codec`.
+MARK = "$encoded"
 
 Json = Any
 # Where a value stands: what the whole is called, or the path of the one around it and a step.
@@ -31,6 +33,11 @@ def encode(value: Any, what: str, max_bytes: int) -> tuple[Json, str]:
     if value == {}:
         return {}, "{}"
     clean = _walk(value, what, 0)
+    if is_sealed(clean):
+        raise InvalidInput(
+            f"{what} holds nothing but the name {MARK!r}, which marks a stored value that is"
+            " encoded and could not be decoded here."
+        )
     text = dump(clean)
     # A character is one byte at least and four at most: most texts need not be measured.
     size = len(text)
@@ -42,6 +49,11 @@ def encode(value: Any, what: str, max_bytes: int) -> tuple[Json, str]:
             " Store large data elsewhere and pass its key."
         )
     return clean, text
+
+
+def is_sealed(value: Json) -> bool:
+    """Whether it is an encoded value in its envelope, and not a plain one."""
+    return isinstance(value, dict) and len(value) == 1 and MARK in value
 
 
 _encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))

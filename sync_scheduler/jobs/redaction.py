@@ -1,7 +1,8 @@
 """What of an input may be shown: the one place that hides secrets from people.
 
 Secrets are named by the job (`sensitive=`). A job that this process does not know cannot name
-them, so everything that it was given is hidden.
+them, so everything that it was given is hidden. An input that cannot be decoded says nothing of its
+secrets: of a text that may hold them only the beginning is shown.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sync_scheduler.jobs import registry
+from sync_scheduler.jobs.payload import MARK, is_sealed
 
 MASK = "***"
 # Shorter values are part of ordinary words: masking them would make a text unreadable and
 # would hide nothing that could not be guessed.
 _SHORTEST = 4
+# As much of an error as is its name.
+_NAME_LENGTH = 100
 
 
 def has_secrets(job: str) -> bool:
@@ -25,16 +29,24 @@ def has_secrets(job: str) -> bool:
 
 def redacted_input(job: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The input of the job of this name, with the values of its sensitive names masked."""
+    if is_sealed(given):
+        return {MARK: MASK}
     return {name: MASK if _is_secret(job, name) else value for name, value in given.items()}
 
 
 def redacted_text(job: str, given: Mapping[str, Any], text: str) -> str:
     """A text about a run (an error, a traceback) in which the secrets of its input are masked."""
+    if is_sealed(given) and has_secrets(job):
+        return text.split(":")[0][:_NAME_LENGTH]
     return _without(_secrets(job, given), text) if text else text
 
 
 def redacted_value(job: str, given: Mapping[str, Any], value: Any) -> Any:
     """What a run left behind (a result, a step's) in which the secrets of its input are masked."""
+    if is_sealed(value):
+        return {MARK: MASK}
+    if is_sealed(given) and has_secrets(job):
+        return MASK
     secrets = _secrets(job, given)
     return _walk(secrets, value) if secrets else value
 

@@ -12,6 +12,7 @@ from sync_scheduler import lifecycle
 from sync_scheduler.models.identity import uuid7
 from sync_scheduler.models.indexes import PartialIndex
 from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
+from sync_scheduler.models.payload_field import PayloadField
 from sync_scheduler.models.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Run(Namespaced):
     job = models.CharField(max_length=200)
     queue = models.CharField(max_length=100, default="default")
     priority = models.SmallIntegerField(default=0)
-    input = models.JSONField(default=dict, blank=True)
+    input = PayloadField(default=dict, blank=True)
     key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001  # NULL: no key
     dedupe = models.UUIDField(null=True, editable=False)
     # No database constraint on a table through which rows stream; see docs/adr/0004.
@@ -68,7 +69,7 @@ class Run(Namespaced):
     submitted_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    result = models.JSONField(null=True, blank=True)
+    result = PayloadField(null=True, blank=True)
     error = models.TextField(blank=True, default="")
     progress = models.FloatField(null=True, blank=True)
     progress_message = models.CharField(max_length=500, blank=True, default="")

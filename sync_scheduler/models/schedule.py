@@ -21,6 +21,7 @@ from sync_scheduler import clock, conf
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.target import CELERY_PREFIX
 from sync_scheduler.models.namespaced import Namespaced, NamespacedManager
+from sync_scheduler.models.payload_field import PayloadField
 from sync_scheduler.timing import slots
 from sync_scheduler.timing.description import describe
 from sync_scheduler.timing.rules import Recurrence
@@ -85,7 +86,7 @@ class Schedule(Namespaced):
 
     name = models.CharField(max_length=200)
     job = models.CharField(max_length=200)
-    input = models.JSONField(default=dict, blank=True)
+    input = PayloadField(default=dict, blank=True)
     rule = models.CharField(max_length=255, editable=False, default="")
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.CRON)
     expression = models.CharField(max_length=200)
@@ -102,7 +103,7 @@ class Schedule(Namespaced):
     meta = models.JSONField(default=dict, blank=True)
     source = models.CharField(max_length=10, choices=Source.choices, default=Source.API)
     note = models.CharField(max_length=500, blank=True, default="")
-    declared = models.JSONField(null=True, blank=True, editable=False)
+    declared = PayloadField(null=True, blank=True, editable=False)
 
     paused_at = models.DateTimeField(null=True, blank=True, editable=False)
     paused_until = models.DateTimeField(null=True, blank=True, editable=False)

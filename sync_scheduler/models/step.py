@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from sync_scheduler.models.payload_field import PayloadField
 from sync_scheduler.models.run import Run
 
 
@@ -13,7 +14,7 @@ class Step(models.Model):
         Run, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="steps"
     )
     name = models.CharField(max_length=200)
-    result = models.JSONField(null=True)
+    result = PayloadField(null=True)
     attempt = models.PositiveIntegerField()
     finished_at = models.DateTimeField()
 

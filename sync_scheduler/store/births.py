@@ -20,8 +20,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, JSONField
 from django.db.models.base import ModelState
 
-from sync_scheduler.jobs import payload
+from sync_scheduler.jobs import codec, payload
 from sync_scheduler.models import Run
+from sync_scheduler.models.payload_field import PayloadField
 from sync_scheduler.store.locking import alias, connection, speaks_arrays
 
 # What differs between the runs of one submit_many; everything else is the template's.
@@ -35,7 +36,7 @@ class Varying:
 
     ids: Sequence[uuid.UUID]
     inputs: Sequence[dict[str, Any]]
-    texts: Sequence[str]
+    texts: list[str]
     gates: Sequence[str | None]
 
 
@@ -104,7 +105,13 @@ def _values(run: Mapping[str, Any], names: Sequence[str], using: BaseDatabaseWra
     fields = _by_attribute()
     if using.vendor != "postgresql":
         return [fields[name].get_db_prep_save(run[name], using) for name in names]
-    return [payload.dump(run[name]) if name in _documents() else run[name] for name in names]
+    documents, sealed = _documents(), _sealed()
+    return [
+        payload.dump(codec.seal(run[name]) if name in sealed else run[name])
+        if name in documents
+        else run[name]
+        for name in names
+    ]
 
 
 @lru_cache(maxsize=1024)
@@ -146,7 +153,7 @@ def _insert_arrays(template: Run, rows: Varying) -> None:
     names = tuple(name for name in _given(template.__dict__) if name not in _VARYING)
     constants = _values(template.__dict__, names, using)
     ids = "{" + ",".join([one.hex for one in rows.ids]) + "}"
-    inputs = "[" + ",".join(rows.texts) + "]"
+    inputs = "[" + ",".join(codec.seal_texts(rows.texts)) + "]"
     gates = list(rows.gates) if any(rows.gates) else []
     with using.cursor() as cursor:
         cursor.execute(_insert_many(names), [*constants, ids, inputs, gates])
@@ -230,6 +237,11 @@ def _by_attribute() -> dict[str, Field[Any, Any]]:
 @cache
 def _documents() -> frozenset[str]:
     return frozenset(n for n, field in _by_attribute().items() if isinstance(field, JSONField))
+
+
+@cache
+def _sealed() -> frozenset[str]:
+    return frozenset(n for n, field in _by_attribute().items() if isinstance(field, PayloadField))
 
 
 @cache

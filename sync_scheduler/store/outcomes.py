@@ -40,6 +40,7 @@ class Ending(NamedTuple):
     outcome: str
     started_at: dt.datetime
     finished_at: dt.datetime
+    # As it is to be stored: see `jobs.codec`.
     result: Any = None
     error: str = ""
     traceback: str = ""

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from sync_scheduler.errors import InvalidRule, ServiceUnavailable
+from sync_scheduler.jobs.payload import is_sealed
 from sync_scheduler.models import Schedule
 from sync_scheduler.models.schedule import FAR_AWAY, RULE_FIELDS
 from sync_scheduler.store.locking import alias, connection, repeat_on_deadlock
@@ -113,6 +114,9 @@ def _insert(definition: Definition, source: str) -> Schedule | None:
 def _update(row: Schedule, definition: Definition, source: str) -> bool:
     """Bring the row up to the definition; what an operator decided stays (see `_follows`)."""
     before, after = row.declared or {}, definition.snapshot()
+    if is_sealed(before):
+        # It cannot be decoded. Only the input, which then cannot be either, is taken anew.
+        before = {name: value for name, value in after.items() if name != "input"}
     changed = False
     for name, value in definition.values.items():
         if name == "anchor_at" and not _anchor_moves(row, definition):

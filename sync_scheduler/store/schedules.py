@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from django.db.models import F, Q
 
 from sync_scheduler import conf
+from sync_scheduler.jobs import codec
 from sync_scheduler.models import Schedule
 from sync_scheduler.models.schedule import holds_back
 from sync_scheduler.store import leader
@@ -176,7 +177,7 @@ def _read(row: Sequence[Any]) -> DueSchedule:
     for place in _INSTANT_PLACES:
         if values[place] is not None:
             values[place] = _instant(values[place])
-    values[_INPUT_PLACE] = json.loads(values[_INPUT_PLACE])
+    values[_INPUT_PLACE] = codec.read(json.loads(values[_INPUT_PLACE]))
     return DueSchedule._make(values)
 
 

@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from sync_scheduler import conf
-from sync_scheduler.jobs import payload
+from sync_scheduler.jobs import codec, payload
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models.identity import fingerprint, uuid7_many
 from sync_scheduler.store import portable_slots
@@ -62,10 +62,16 @@ def _statement() -> str:
 
 def _arguments(moves: Sequence[Move], planned: Planned, epoch: int) -> dict[str, Any]:
     """The batch as two JSON texts: adapting lists element by element costs several times more."""
+    settings = conf.get()
+    records = [_move_record(move) for move in moves]
+    if settings.PAYLOAD_CODEC is not None:
+        # The schedule's own copy may be from before there was a codec.
+        for move, record in zip(moves, records, strict=True):
+            record["input"] = codec.seal(move.input)
     return {
-        "namespace": conf.get().NAMESPACE,
+        "namespace": settings.NAMESPACE,
         "epoch": epoch,
-        "moves": payload.dump([_move_record(move) for move in moves]),
+        "moves": payload.dump(records),
         "slots": payload.dump(list(_slot_records(planned))),
     }
 

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 
 from sync_scheduler import clock
 from sync_scheduler.errors import LeaseLost
+from sync_scheduler.jobs import codec
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Run, Step
 from sync_scheduler.store.locking import alias, connection
@@ -17,7 +18,10 @@ from sync_scheduler.store.locking import alias, connection
 
 def recall(run_id: uuid.UUID, name: str) -> tuple[bool, Any]:
     found = Step.objects.using(alias()).filter(run_id=run_id, name=name).values_list("result")[:1]
-    return (True, found[0][0]) if found else (False, None)
+    if not found:
+        return False, None
+    # Without its result the step would be done a second time.
+    return True, codec.unseal(found[0][0], f"The result of step {name!r}")
 
 
 def remember(run_id: uuid.UUID, name: str, result: Any, *, attempt: int, token: int) -> None:

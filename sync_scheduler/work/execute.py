@@ -17,9 +17,9 @@ from asgiref.sync import sync_to_async
 from django.db import close_old_connections, transaction
 
 from sync_scheduler import clock, conf, failpoints
-from sync_scheduler.errors import LeaseLost, SchedulerError
+from sync_scheduler.errors import LeaseLost, PayloadCodecError, SchedulerError
 from sync_scheduler.intake import ready
-from sync_scheduler.jobs import ancestry, payload, registry
+from sync_scheduler.jobs import ancestry, codec, payload, registry
 from sync_scheduler.jobs.context import JobContext
 from sync_scheduler.jobs.control import Cancel, Retry, TimeLimit
 from sync_scheduler.jobs.definition import Job
@@ -42,7 +42,7 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
         job = registry.get(order.job)
         if job.policy.atomic:
             return _execute_atomic(job, order, backing, started)
-        value = job.func(*_arguments(job, order, backing), **job.signature.decode(order.input))
+        value = job.func(*_arguments(job, order, backing), **_input(job, order))
         return _done(order, started, value)
     except BaseException as error:  # noqa: BLE001  # a handler may raise anything
         return outcome_of(order, started, error)
@@ -61,7 +61,7 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
         await sync_to_async(close_old_connections)()
         job = registry.get(order.job)
         arguments = _arguments(job, order, backing)
-        value = await job.func(*arguments, **job.signature.decode(order.input))
+        value = await job.func(*arguments, **_input(job, order))
         return _done(order, started, value)
     except asyncio.CancelledError:
         if backing.cancelled:
@@ -71,6 +71,10 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
         return outcome_of(order, started, error)
     finally:
         backing.flush()
+
+
+def _input(job: Job, order: Order) -> dict[str, Any]:
+    return job.signature.decode(codec.unseal(order.input, "The input"))
 
 
 def _arguments(job: Job, order: Order, backing: WorkerBacking) -> tuple[Any, ...]:
@@ -93,6 +97,11 @@ def _done(order: Order, started: float, value: Any) -> Report:
     result, problem = None, ""
     if value is not None:
         result, problem = payload.storable_result(value, conf.get().MAX_RESULT_BYTES)
+        try:
+            # Here and not where it is written: there it would cost the whole batch.
+            result = codec.seal(result)
+        except PayloadCodecError as error:
+            result, problem = None, f"Result not kept: {error}"
     return Report(
         run=order.run,
         token=order.token,
@@ -162,7 +171,7 @@ def _execute_atomic(job: Job, order: Order, backing: WorkerBacking, started: flo
     """The handler's writes and the Run's completion, in one transaction or not at all."""
     after_commit: list[Callable[[], None]] = []
     with transaction.atomic(using=alias()):
-        value = job.func(*_arguments(job, order, backing), **job.signature.decode(order.input))
+        value = job.func(*_arguments(job, order, backing), **_input(job, order))
         if connection().needs_rollback:
             raise SchedulerError(
                 "The handler rolled its transaction back without raising; nothing was kept."

@@ -386,3 +386,17 @@ def stubborn(ctx: JobContext, name: str) -> None:
     """Has its effect in the end, however often the network is against it."""
     note(f"start stubborn {ctx.id} {ctx.attempt}")
     Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+
+
+@job(name="tests.confide", max_attempts=2, backoff=fixed(0), sensitive=("secret",))
+def confide(ctx: JobContext, secret: str) -> dict[str, str]:
+    """Its secret goes through the input, a step that a later attempt reads, and the result."""
+    kept = ctx.step("keep", lambda: f"kept {secret}")
+    if ctx.attempt == 1:
+        raise RuntimeError("once more")
+    return {"told": kept}
+
+
+@job(name="tests.atomic_confide", atomic=True)
+def atomic_confide(secret: str) -> str:
+    return f"told {secret}"

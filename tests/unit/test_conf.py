@@ -107,6 +107,7 @@ def test_an_empty_url_means_embedded_mode(
         ({"MISFIRE_GRACE": math.nan}, "MISFIRE_GRACE must be at least 3 times"),
         ({"LEADER_LEASE": 1, "LEADER_HEARTBEAT": 0.6}, "at most half of LEADER_LEASE"),
         ({"NODE_LEASE": 1}, "NODE_HEARTBEAT must be at most half"),
+        ({"PAYLOAD_CODEC": 5}, "must be a text or None"),
         ({"NAMESPACE": ""}, "NAMESPACE must be 1 to 64"),
         ({"NAMESPACE": "a{b}"}, "without spaces, braces"),
         ({"NAMESPACE": "x" * 65}, "NAMESPACE must be 1 to 64"),

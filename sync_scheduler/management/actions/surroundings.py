@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sync_scheduler import checks, clock, conf
 from sync_scheduler.coordination import probe
 from sync_scheduler.errors import ServiceUnavailable
+from sync_scheduler.jobs import codec
 from sync_scheduler.management.actions.finding import LARGEST_OFFSET_SECONDS, Finding
 from sync_scheduler.store.locking import database_now
 from sync_scheduler.store.reports import sqlite as sqlite_facts
@@ -15,7 +16,7 @@ _SLOW_REDIS_SHARE = 0.2
 
 
 def settings() -> list[Finding]:
-    faults = conf.faults()
+    faults = conf.faults() or codec.faults()
     if not faults:
         return [Finding(level="ok", check="settings", message="All values can be used.")]
     hint = "See the page on settings in the documentation."

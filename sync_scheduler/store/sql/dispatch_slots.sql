@@ -7,7 +7,7 @@ WITH decided AS MATERIALIZED (
     id bigint, seen_next timestamptz, seen_last timestamptz, seen_version int,
     next_slot timestamptz, watermark timestamptz, job text, queue text, priority smallint,
     max_attempts int, timeout_seconds float8, lease_seconds float8, gate text, capacity int,
-    overflow text)
+    overflow text, input jsonb)
 ), free AS MATERIALIZED (
   SELECT s.id FROM sync_scheduler_schedule s JOIN decided d ON d.id = s.id
   WHERE s.next_run_at = d.seen_next AND s.version = d.seen_version AND s.enabled
@@ -23,7 +23,7 @@ WITH decided AS MATERIALIZED (
       failures = 0, retry_dispatch_at = NULL, error = ''
   FROM decided d JOIN free ON free.id = d.id
   WHERE s.id = d.id
-  RETURNING s.id, s.name, s.input, d.job, d.queue, d.priority, d.max_attempts,
+  RETURNING s.id, s.name, COALESCE(d.input, s.input) AS input, d.job, d.queue, d.priority, d.max_attempts,
             d.timeout_seconds, d.lease_seconds, d.gate, d.capacity, d.overflow
 ), roomy AS MATERIALIZED (
   -- Backfills that only wait must not make regular slots look like overlaps.
