@@ -69,6 +69,7 @@ class Settings:
     MAX_RESULT_BYTES: int = 65_536
     MAX_TRACEBACK_BYTES: int = 32_768
     PAYLOAD_CODEC: str | None = None
+    QUEUE_QUOTAS: Mapping[str, int] = dataclasses.field(default_factory=dict)
     API_TOKENS: tuple[str, ...] = ()
     ADMIN_JOBS: tuple[str, ...] = ()
     CODE_VERSION: str | None = None
@@ -156,6 +157,9 @@ def _from_environment(name: str, kind: Any) -> Any:
             return env.float(PREFIX + name)
         if kind == tuple[str, ...]:
             return tuple(env.list(PREFIX + name))
+        if kind == Mapping[str, int]:
+            pairs = (pair.partition("=") for pair in env.list(PREFIX + name))
+            return {word.strip(): int(number) for word, _, number in pairs}
         return env.str(PREFIX + name) or None
     except ValueError:
         raise InvalidSetting(
@@ -169,6 +173,11 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     if kind == tuple[str, ...]:
         if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             return tuple(value)
+    elif kind == Mapping[str, int]:
+        if isinstance(value, Mapping) and all(
+            isinstance(word, str) and type(number) is int for word, number in value.items()
+        ):
+            return dict(value)
     elif kind == str | None:
         if value is None or isinstance(value, str):
             return value or None
@@ -183,6 +192,8 @@ def _word(kind: Any) -> str:
     words = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
     if kind == tuple[str, ...]:
         return "a list of texts"
+    if kind == Mapping[str, int]:
+        return "names with whole numbers"
     return words.get(kind, "a text or None")
 
 
@@ -207,6 +218,13 @@ def _range_faults(s: Settings) -> list[str]:
             "MISFIRE_GRACE must be at least 3 times LEADER_LEASE, or a change of leader"
             " would turn slots into misfires."
         )
+    found += [
+        f"QUEUE_QUOTAS must give {queue!r} a number larger than 0."
+        for queue, quota in s.QUEUE_QUOTAS.items()
+        if quota <= 0
+    ]
+    if "" in s.QUEUE_QUOTAS:
+        found.append("QUEUE_QUOTAS must name the queue of each quota; '*' means all others.")
     if s.NAMESPACE == "" or len(s.NAMESPACE) > 64 or set(s.NAMESPACE) & set("{}* \t\r\n"):
         found.append("NAMESPACE must be 1 to 64 characters without spaces, braces or '*'.")
     if s.DATABASE not in django_settings.DATABASES:

@@ -34,6 +34,10 @@ class KeyConflict(SchedulerError):
     """The key already belongs to a Run of another job or with another input."""
 
 
+class QueueFull(SchedulerError):
+    """As many Runs wait in the queue as its quota allows."""
+
+
 class PayloadCodecError(SchedulerError):
     """A value cannot be encoded or decoded by PAYLOAD_CODEC."""
 

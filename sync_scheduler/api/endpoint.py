@@ -18,6 +18,7 @@ from sync_scheduler.errors import (
     InvalidInput,
     InvalidSetting,
     KeyConflict,
+    QueueFull,
     SchedulerError,
     UnknownJob,
 )
@@ -31,6 +32,7 @@ View = Callable[..., HttpResponseBase]
 
 LARGEST_BODY = 65_536
 _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+_RETRY_SECONDS = "5"
 _CSRF_FIELD = "csrfmiddlewaretoken"
 
 
@@ -97,7 +99,11 @@ def _answer_to(error: Exception) -> HttpResponse:
         if error.status == 401:
             response["WWW-Authenticate"] = 'Bearer realm="sync_scheduler"'
         if error.status == 429:
-            response["Retry-After"] = "5"
+            response["Retry-After"] = _RETRY_SECONDS
+        return response
+    if isinstance(error, QueueFull):
+        response = _error(429, str(error))
+        response["Retry-After"] = _RETRY_SECONDS
         return response
     if isinstance(error, InvalidInput):
         return _error(400, str(error))

@@ -26,7 +26,7 @@ _REFUSALS = {
     405: "Another method is needed.",
     409: "The state does not allow this.",
     413: "The body is too large.",
-    429: "Too many streams are open.",
+    429: "Too many streams are open, or the queue is full.",
     503: "The database cannot be used.",
 }
 
@@ -56,7 +56,7 @@ def document() -> dict[str, Any]:
         "/v1/schedules/{name}/trigger": {
             "post": _operation(
                 "Submit a Run now, with the stored input.", found, RunEntry, status=201,
-                parameters=[_NAME], refusals=(404, 409, 413),
+                parameters=[_NAME], refusals=(404, 409, 413, 429),
                 body={"key": "Makes a repeated trigger safe: the same key, the same Run.",
                       "reason": "Kept with the Run.",
                       "input": "Names of the stored input that have another value this time."},
@@ -72,7 +72,7 @@ def document() -> dict[str, Any]:
         },
         "/v1/runs/{id}/retry": {
             "post": _operation("A failed or cancelled Run again, as a new Run.", found, RunEntry,
-                               status=201, parameters=[_RUN], refusals=(404, 409, 413),
+                               status=201, parameters=[_RUN], refusals=(404, 409, 413, 429),
                                body={"key": "Makes a repeated retry safe: the same key, the"
                                             " same new Run."}),
         },

@@ -14,6 +14,7 @@ from django.db import transaction
 from sync_scheduler import clock, conf, lifecycle, signals
 from sync_scheduler.coordination import control, joins
 from sync_scheduler.errors import InvalidInput, JoinTimeout, KeyConflict, SchedulerError
+from sync_scheduler.intake import quotas
 from sync_scheduler.intake.ready import announce_on_commit
 from sync_scheduler.jobs import ancestry, codec, payload, registry
 from sync_scheduler.jobs.definition import Job, Options
@@ -68,6 +69,13 @@ def submit(job: Job, encoded: dict[str, Any], options: Options, origin: Origin =
     """Store one Run in the caller's transaction; the same key gives the same Run."""
     stored = payload.normalise(encoded, "The input", conf.get().MAX_INPUT_BYTES)
     run = _new_run(job, stored, options, origin)
+    # A backfill is part of a schedule's promise, and bounded by MAX_BACKFILL.
+    if origin.trigger is not lifecycle.Trigger.BACKFILL:
+        full = quotas.refusal(run.queue)
+        if full is not None:
+            if run.dedupe is not None and births.by_key(run.dedupe) is not None:
+                return _existing(run)
+            raise full
     if not births.insert(run):
         return _existing(run)
     announce_on_commit([run])
@@ -89,6 +97,9 @@ def submit_many(job: Job, inputs: Sequence[dict[str, Any]], options: Options) ->
         return []
     # The first of them, because a key of the limit may be read from any input, but not from none.
     template = _new_run(job, clean[0][0], options, SUBMITTED)
+    full = quotas.refusal(template.queue, len(clean))
+    if full is not None:
+        raise full
     stored = [one for one, _ in clean]
     rows = births.Varying(
         ids=uuid7_many(len(clean)),

@@ -2,7 +2,8 @@
 
 PostgreSQL and SQLite index only the rows that satisfy a condition. MySQL and MariaDB cannot; there
 the same name stands for a full index over `fallback`, or, where uniqueness depends on the
-condition, for a unique index over a generated column that is NULL outside of it.
+condition, for a unique index over a generated column that is NULL outside of it. An index that is
+`only_partial` is left out there: over all rows it would cost more than it is worth.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from django.db.backends.ddl_references import Statement
 from django.db.models.sql.query import Query
 
 if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+
+# What MySQL is asked to do where there is nothing to do.
+_NO_STATEMENT = "DO 0"
 
 
 class PartialIndex(models.Index):
@@ -29,6 +34,7 @@ class PartialIndex(models.Index):
         fallback: list[str] | None = None,
         unique: bool = False,
         generated: str | None = None,
+        only_partial: bool = False,
     ) -> None:
         # `condition` of the parent stays unset: Django's own checks would warn on MySQL about
         # an index that we do create there.
@@ -37,6 +43,7 @@ class PartialIndex(models.Index):
         self.fallback = fallback
         self.unique = unique
         self.generated = generated
+        self.only_partial = only_partial
 
     def deconstruct(self) -> Any:
         path, args, kwargs = super().deconstruct()
@@ -47,6 +54,8 @@ class PartialIndex(models.Index):
             kwargs["unique"] = True
         if self.generated is not None:
             kwargs["generated"] = self.generated
+        if self.only_partial:
+            kwargs["only_partial"] = True
         return path, args, kwargs
 
     def create_sql(
@@ -58,6 +67,8 @@ class PartialIndex(models.Index):
     ) -> Statement:
         if schema_editor.connection.features.supports_partial_indexes:
             return self._partial(model, schema_editor)
+        if self.only_partial:
+            return Statement(_NO_STATEMENT)
         if self.generated is not None:
             return self._over_generated_column(model, schema_editor)
         plain = models.Index(fields=self.fallback or self.fields, name=self.name)
@@ -65,6 +76,16 @@ class PartialIndex(models.Index):
         if self.unique:
             statement.template = statement.template.replace("CREATE INDEX", "CREATE UNIQUE INDEX")
         return statement
+
+    def remove_sql(
+        self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, **kwargs: Any
+    ) -> Any:
+        if self.exists_on(schema_editor.connection):
+            return super().remove_sql(model, schema_editor, **kwargs)
+        return Statement(_NO_STATEMENT)
+
+    def exists_on(self, connection: BaseDatabaseWrapper) -> bool:
+        return not self.only_partial or connection.features.supports_partial_indexes
 
     def _partial(
         self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor

@@ -114,6 +114,13 @@ class Run(Namespaced):
                 fields=["waiting_for", "-priority", "run_at", "id"],
                 where=models.Q(waiting_for__isnull=False),
             ),
+            # For the quotas of queues. MySQL counts along `run_ready`, which has them all.
+            PartialIndex(
+                name="run_parked",
+                fields=["namespace", "queue"],
+                where=models.Q(waiting_for__isnull=False),
+                only_partial=True,
+            ),
             PartialIndex(
                 name="run_running", fields=["node"], where=RUNNING, fallback=["status", "node"]
             ),

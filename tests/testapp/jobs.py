@@ -400,3 +400,10 @@ def confide(ctx: JobContext, secret: str) -> dict[str, str]:
 @job(name="tests.atomic_confide", atomic=True)
 def atomic_confide(secret: str) -> str:
     return f"told {secret}"
+
+
+@job(name="tests.bomb")
+def bomb() -> None:
+    """Submits two of itself."""
+    for _ in range(2):
+        bomb.using(queue="bombs").submit()

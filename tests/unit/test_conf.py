@@ -43,12 +43,14 @@ def test_the_environment_is_read_by_the_type_of_each_setting(
         "THREADS": "9",
         "QUEUES": "a,b",
         "NODE_LEASE": "12.5",
+        "QUEUE_QUOTAS": "imports=10000, *=50",
     }.items():
         monkeypatch.setenv(f"SYNC_SCHEDULER_{name}", value)
     settings.SYNC_SCHEDULER = {}
     found = conf.get()
     assert found.REDIS_URL == "redis://localhost:1/0"
     assert found.STRICT_JOBS is False
+    assert found.QUEUE_QUOTAS == {"imports": 10_000, "*": 50}
     assert (found.THREADS, found.QUEUES, found.NODE_LEASE) == (9, ("a", "b"), 12.5)
 
 
@@ -108,6 +110,12 @@ def test_an_empty_url_means_embedded_mode(
         ({"LEADER_LEASE": 1, "LEADER_HEARTBEAT": 0.6}, "at most half of LEADER_LEASE"),
         ({"NODE_LEASE": 1}, "NODE_HEARTBEAT must be at most half"),
         ({"PAYLOAD_CODEC": 5}, "must be a text or None"),
+        ({"QUEUE_QUOTAS": 5}, "['QUEUE_QUOTAS'] must be names with whole numbers, not int"),
+        ({"QUEUE_QUOTAS": {"a": "5"}}, "must be names with whole numbers"),
+        ({"QUEUE_QUOTAS": {"a": True}}, "must be names with whole numbers"),
+        ({"QUEUE_QUOTAS": {1: 5}}, "must be names with whole numbers"),
+        ({"QUEUE_QUOTAS": {"a": 0}}, "QUEUE_QUOTAS must give 'a' a number larger than 0"),
+        ({"QUEUE_QUOTAS": {"": 5}}, "QUEUE_QUOTAS must name the queue"),
         ({"NAMESPACE": ""}, "NAMESPACE must be 1 to 64"),
         ({"NAMESPACE": "a{b}"}, "without spaces, braces"),
         ({"NAMESPACE": "x" * 65}, "NAMESPACE must be 1 to 64"),

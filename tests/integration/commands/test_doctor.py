@@ -114,9 +114,9 @@ def test_a_bad_setting_is_found_even_though_nothing_else_can_start(
 def test_a_missing_migration_is_found() -> None:
     # C7
     recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("sync_scheduler", "0002_run_troubled")
+    recorder.record_unapplied("sync_scheduler", "0003_run_parked")
     assert levels()["migrations"] == "error"
-    assert "0002_run_troubled" in message_of("migrations")
+    assert "0003_run_parked" in message_of("migrations")
 
 
 @pytest.mark.usefixtures("healthy")

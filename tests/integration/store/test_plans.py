@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sync_scheduler import clock
 from sync_scheduler.models import Run
-from sync_scheduler.store import claims, gates, nodes, waiting
+from sync_scheduler.store import claims, gates, nodes, queues, waiting
 from sync_scheduler.store.reports import status
 from tests.integration.store.runs import JOB
 
@@ -115,6 +115,16 @@ def test_what_counts_against_a_limit_is_found_by_its_index() -> None:
     limit = {JOB: gates.Limit(concurrency=500, rate=None)}
     used, scans = indexes_of(lambda: gates.claim_through_gates([run_id], "node", limit))
     assert ("run_gate" in used, scans) == (True, False)
+
+
+def test_what_waits_in_a_queue_is_counted_along_indexes() -> None:
+    # S25
+    for number in (5, 10_000):
+        used, scans = indexes_of(lambda number=number: queues.holds_more_than("q0", number))  # type: ignore[misc]
+        assert used <= {"run_ready", "run_parked"}
+        assert ("run_ready" in used, scans) == (True, False)
+    used, scans = indexes_of(lambda: queues.holds_more_than("default", 50))
+    assert (used, scans) == ({"run_ready", "run_parked"}, False)
 
 
 def test_old_runs_are_found_by_when_they_ended() -> None:
