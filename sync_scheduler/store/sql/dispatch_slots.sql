@@ -23,8 +23,8 @@ WITH decided AS MATERIALIZED (
       failures = 0, retry_dispatch_at = NULL, error = ''
   FROM decided d JOIN free ON free.id = d.id
   WHERE s.id = d.id
-  RETURNING s.id, s.name, COALESCE(d.input, s.input) AS input, d.job, d.queue, d.priority, d.max_attempts,
-            d.timeout_seconds, d.lease_seconds, d.gate, d.capacity, d.overflow
+  RETURNING s.id, s.name, COALESCE(d.input, s.input) AS input, d.job, d.queue, d.priority,
+            d.max_attempts, d.timeout_seconds, d.lease_seconds, d.gate, d.capacity, d.overflow
 ), roomy AS MATERIALIZED (
   -- Backfills that only wait must not make regular slots look like overlaps.
   SELECT moved.*, CASE WHEN capacity IS NOT NULL THEN capacity - (
