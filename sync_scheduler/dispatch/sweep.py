@@ -56,7 +56,10 @@ def sweep(now: dt.datetime, contact: Contact) -> Swept:
     """Take back what dead nodes held, and end what is older than its timeout and a grace time."""
     settings = conf.get()
     taken = 0
-    for silence in nodes.silences():
+    silences = nodes.silences()
+    # If we stood still ourselves before this look, so may all the others have.
+    contact.touch()
+    for silence in silences:
         if silence.seconds < 2 * settings.NODE_HEARTBEAT:
             continue
         if contact.unbroken_seconds >= settings.NODE_LEASE:

@@ -164,7 +164,8 @@ class Child:
         # Nobody reads: every thread is busy, and orders may have piled up in the pipe.
         if self._reading.acquire(blocking=False):
             try:
-                self._accept(self._orders.recv(_CHUNK, socket.MSG_DONTWAIT))
+                while data := self._orders.recv(_CHUNK, socket.MSG_DONTWAIT):
+                    self._accept(data)
             except BlockingIOError:
                 pass
             finally:

@@ -110,8 +110,11 @@ class ChildHandle:
     def send(self, message: Message) -> None:
         self.control.send([message])
 
-    def finish(self, run: str) -> Held | None:
-        """Its handler has ended."""
+    def finish(self, run: str, token: int) -> Held | None:
+        """The handler of this attempt has ended. A report may come twice; the second is no news."""
+        held = self.held.get(run)
+        if held is None or held.claim.token != token:
+            return None
         held = self.take_back(run)
         if held is not None:
             self.done_count += 1

@@ -41,6 +41,8 @@ class Ledger:
         self._writing: list[Ending] = []
         self._since = 0.0
         self._retry_at = 0.0
+        # Whether the last batch came back, and none has been handed over since.
+        self.is_refused = False
         self._progress: dict[uuid.UUID, progress.Progress] = {}
         self._progress_at = 0.0
         self._batch = conf.get().CLAIM_BATCH
@@ -122,16 +124,24 @@ class Ledger:
         self._scribe.wait(_FAREWELL_SECONDS)
         self.settle(idle=True, patient=False)
         self._scribe.stop()
+        if not self.is_empty():
+            logger.error(
+                "%d outcomes could not be recorded; their runs will be taken up again",
+                len(self._endings) + len(self._writing),
+                extra={"event": "outcomes_lost"},
+            )
 
     def _next_batch(self) -> Batch:
         batch = Batch(self._endings, self._stored)
         self._endings, self._stored = [], []
+        self.is_refused = False
         return batch
 
     def _take_back(self) -> None:
         if left := self._scribe.left_over():
             self._endings = [*left, *self._endings]
             self._retry_at = clock.monotonic() + _RETRY_SECONDS
+            self.is_refused = True
 
     def _write_progress(self, now: float, *, force: bool) -> None:
         if not self._progress or not (force or now - self._progress_at >= _PROGRESS_SECONDS):

@@ -65,7 +65,7 @@ class Nursery:
         return self._statuses.pop(pid)
 
     def close(self) -> None:
-        """End the nursery and with it every child that still lives."""
+        """End the nursery and with it every child; when this returns, none of them lives."""
         self._sock.close()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
@@ -104,9 +104,7 @@ def _serve(control: socket.socket, child_main: ChildMain) -> None:
         if control in readable:
             message, fds = _next_request(control)
             if not message:
-                for pid in children:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                _end_all(children)
                 os._exit(0)
             _bear(control, fds, children, child_main)
 
@@ -153,6 +151,16 @@ def _reap(control: socket.socket, children: set[int]) -> None:
         children.discard(pid)
         with contextlib.suppress(OSError):
             control.sendall(_RECORD.pack(_GONE, pid, os.waitstatus_to_exitcode(status)))
+
+
+def _end_all(children: set[int]) -> None:
+    """Kill them and see them dead: a process that was killed may still be about to die."""
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for pid in children:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def die_with_parent() -> None:

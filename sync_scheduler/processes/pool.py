@@ -49,7 +49,12 @@ class Pool:
     def _taker(self, claim: Claim, pace: Pace) -> ChildHandle | None:
         """Who may take this claim and has least to do; None: nobody may now."""
         best: ChildHandle | None = None
+        run = claim.id.hex
         for child in self.children.values():
+            if run in child.held:
+                # Taken from us while we were silent, and ours again: first its handler that is
+                # still at work here must end, or it would run beside itself.
+                return None
             if child.accepts(claim, pace) and (best is None or len(child.held) < len(best.held)):
                 best = child
         if best is None and claim.suspect:

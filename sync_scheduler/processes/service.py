@@ -84,11 +84,12 @@ class Service:
         finally:
             if probe is not None:
                 probe.shutdown()
+            if nursery is not None:
+                # While the pulse still beats, and before we sign off: from then on others may begin
+                # what our children still run.
+                nursery.close()
             watch.stop()
             announcer.flush(2.0)
-            if nursery is not None:
-                # Before we sign off: from then on others may begin what our children still run.
-                nursery.close()
             self._leave()
             logger.info("node %s stopped", self.node, extra={"event": "node_stopped"})
 

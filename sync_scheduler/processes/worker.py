@@ -20,6 +20,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from sync_scheduler import clock, conf, signals
 from sync_scheduler.models import Run
 from sync_scheduler.processes.handle import ChildHandle
+from sync_scheduler.processes.leaving import Leaving
 from sync_scheduler.processes.ledger import Ledger
 from sync_scheduler.processes.pace import Pace
 from sync_scheduler.processes.pool import Pool
@@ -58,9 +59,7 @@ class Worker:
         self._supervision = Supervision(node)
         self._lost: deque[uuid.UUID] = deque()
         self._found: deque[Claim] = deque()
-        self._stopping = threading.Event()
-        self._at_once = threading.Event()
-        self._stop_at = 0.0
+        self._leaving = Leaving()
         self._trouble_until = 0.0
         self._checked_at = 0.0
         self._looked = False
@@ -74,10 +73,7 @@ class Worker:
 
     def stop(self, *, at_once: bool = False) -> None:
         """Stop claiming; finish or give back. `at_once`: give back now."""
-        if at_once:
-            self._at_once.set()
-        self._stop_at = self._stop_at or clock.monotonic() + self._settings.SHUTDOWN_GRACE
-        self._stopping.set()
+        self._leaving.begin(at_once=at_once)
         self.wake()
 
     def held(self) -> dict[uuid.UUID, int]:
@@ -108,26 +104,33 @@ class Worker:
 
     def run(self) -> None:
         self._pool.fill()
-        with kept_plans():
-            while not self._is_finished():
-                self._collect(self._pause())
-                self._watch_children()
-                if self._stopping.is_set():
-                    self._wind_down()
-                else:
-                    self._take()
-                    self._feed()
-                    self._listen()
-                self._ledger.settle(idle=self._pool.held_count() == 0)
-        self._source.stop()
-        self._ledger.close()
-        self._pool.close()
-        connections.close_all()
+        try:
+            with kept_plans():
+                while not self._is_finished():
+                    self._turn()
+        finally:
+            self._source.stop()
+            self._ledger.close()
+            self._pool.close()
+            connections.close_all()
+
+    def _turn(self) -> None:
+        self._collect(self._pause())
+        self._watch_children()
+        if not self._leaving.is_begun:
+            self._take()
+        # Asked again: what was being claimed when the signal came is not begun any more.
+        if self._leaving.is_begun:
+            self._wind_down()
+        else:
+            self._feed()
+            self._listen()
+        self._ledger.settle(idle=self._pool.held_count() == 0)
 
     def _is_finished(self) -> bool:
         empty = not self._pending and self._is_idle()
-        if self._stopping.is_set():
-            return empty or clock.monotonic() > self._stop_at + 2
+        if self._leaving.is_begun:
+            return empty or self._leaving.is_hopeless(self._ledger)
         return self._drain and empty and self._looked and self.may_drain.is_set()
 
     def _is_idle(self) -> bool:
@@ -136,7 +139,7 @@ class Worker:
 
     def _pause(self) -> float:
         """How long nothing needs to happen unless something comes in."""
-        if self._stopping.is_set():
+        if self._leaving.is_begun:
             return 0.05
         if clock.monotonic() < self._trouble_until:
             return _TICK_SECONDS
@@ -170,19 +173,18 @@ class Worker:
         if room <= 0 or clock.monotonic() < self._trouble_until:
             self._source.refuse()
             return
+        paused = self._source.paused
         try:
             ids = self._source.ids(room)
             if ids:
                 self._looked = False
                 self._pending.extend(claiming.claim_ids(ids, self._node, self._known))
             elif self._source.poll_is_due() or (self._drain and not self._looked):
-                paused = self._source.paused
                 found = claiming.poll(self._queues, room, self._node, self._known, paused)
                 self._source.polled(full=len(found) >= room)
                 self._pending.extend(found)
                 self._looked = not found and self._is_idle()
             elif self._drain and self._is_idle():
-                paused = self._source.paused
                 self._looked = claiming.poll_is_empty(self._queues, self._known, paused)
         except (DatabaseError, InterfaceError) as error:
             self._trouble(error)
@@ -244,7 +246,7 @@ class Worker:
     def _hear(self, child: ChildHandle, kind: str, facts: list[Any]) -> None:
         if kind == "end":
             report = Report._make(facts)
-            held = child.finish(report.run)
+            held = child.finish(report.run, report.token)
             if held is not None:
                 self._pace.learn(held.claim.job, report.finished - report.started)
                 self._ledger.note_report(held.claim, report, self._node)
@@ -275,14 +277,14 @@ class Worker:
         self._checked_at = now
         for child in list(self._pool):
             self._supervision.look_after(child, now)
-        if not self._stopping.is_set():
+        if not self._leaving.is_begun:
             self._pool.fill()
 
     def _bury(self, child: ChildHandle) -> None:
         how = self._pool.remove(child)
         for held in reversed(child.waiting()):
             self._pending.appendleft(held.claim)
-        for ending in self._supervision.endings(child, how, on_purpose=self._at_once.is_set()):
+        for ending in self._supervision.endings(child, how, on_purpose=self._leaving.is_over):
             self._ledger.note(ending)
 
     def _wind_down(self) -> None:
@@ -290,9 +292,8 @@ class Worker:
         self._source.stop()
         while self._pending:
             self._ledger.note(complete.given_back(self._pending.popleft(), self._node))
-        out_of_time = self._at_once.is_set() or clock.monotonic() > self._stop_at
+        out_of_time = self._leaving.look()
         for child in list(self._pool):
             child.recall_waiting()
             if out_of_time and child.held:
-                self._at_once.set()
                 child.kill()

@@ -8,7 +8,7 @@ import math
 import uuid
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from sync_scheduler import conf
 from sync_scheduler.lifecycle import Reason, State
@@ -72,9 +72,15 @@ def holdings(name: str) -> dict[uuid.UUID, int]:
 
 
 def silences() -> list[Silence]:
-    """How long each node that holds running Runs has been silent."""
-    running = Run.objects.filter(status=State.RUNNING).order_by()
-    holders = set(running.values_list("node", flat=True).distinct())
+    """How long each node that holds running Runs has been silent.
+
+    A claim is a sign of life as good as a heartbeat: on a busy machine a node may claim and run
+    while its pulse is late.
+    """
+    running = Run.objects.filter(status=State.RUNNING).order_by().values("node")
+    holders: dict[str, dt.datetime | None] = dict(
+        running.annotate(claimed_at=Max("started_at")).values_list("node", "claimed_at")
+    )
     if not holders:
         return []
     now = database_now()
@@ -87,7 +93,9 @@ def silences() -> list[Silence]:
     found = []
     for name in sorted(holders):
         beat_at = beats.get(name)
-        seconds = math.inf if beat_at is None else (now - beat_at).total_seconds()
+        seconds = math.inf
+        if beat_at is not None:
+            seconds = (now - max(beat_at, holders[name] or beat_at)).total_seconds()
         found.append(Silence(node=name, seconds=seconds))
     return found
 

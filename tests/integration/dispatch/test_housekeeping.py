@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from sync_scheduler import clock, cron, job
+from sync_scheduler import clock, conf, cron, job
 from sync_scheduler.coordination import client, ready_queue
 from sync_scheduler.dispatch import reconcile, sweep
 from sync_scheduler.dispatch.mend import Mender
@@ -146,6 +146,17 @@ def test_runs_of_a_living_node_are_left_alone() -> None:  # B9
 def test_who_has_not_watched_for_a_lease_takes_nothing_back() -> None:  # W12
     run = lost_node("silent", 60 * SECOND)
     sweep.sweep(clock.now(), contact_of(10))
+
+    run.refresh_from_db()
+    assert run.status == "running"
+
+
+def test_who_stood_still_before_its_look_takes_nothing_back() -> None:  # C2, W12
+    run = lost_node("silent", 60 * SECOND)
+    contact = contact_of(600)
+    # As after a pause of the whole machine: all that time nobody could report.
+    contact._last -= 3 * conf.get().SWEEP_INTERVAL + 1
+    sweep.sweep(clock.now(), contact)
 
     run.refresh_from_db()
     assert run.status == "running"

@@ -190,10 +190,20 @@ def test_only_the_runs_of_silent_nodes_are_taken_back() -> None:
     # C1
     silence_of("alive", 1)
     silence_of("silent", 60)
+    claimed_at = clock.now() - dt.timedelta(hours=1)
     for name in ("alive", "silent", "vanished"):
-        make("running", node=name)
+        make("running", node=name, started_at=claimed_at)
     found = {one.node: one.seconds for one in nodes.silences()}
     assert found["alive"] < 30 < found["silent"] < found["vanished"]
+
+
+def test_a_claim_is_a_sign_of_life() -> None:
+    # C2: its pulse is late on a busy machine, but it has just begun something
+    silence_of("busy", 60)
+    for seconds in (90, 1):
+        make("running", node="busy", started_at=clock.now() - dt.timedelta(seconds=seconds))
+    (found,) = nodes.silences()
+    assert found.seconds < 30
 
 
 def test_a_run_is_taken_back_when_its_own_lease_is_over() -> None:

@@ -101,7 +101,7 @@ def test_a_report_of_a_later_run_shows_that_the_earlier_ones_were_taken(
     slate.take(0, first)
     slate.take(1, second)
     slate.put_down(1)
-    child.finish(second)
+    child.finish(second, 1)
     slate.put_down(0)
     assert story(child) == ([], [first], [third])
 
