@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import select
+import signal
 import socket
 import threading
 import uuid
@@ -234,7 +235,7 @@ def test_a_node_signs_off_when_its_children_are_dead_and_beats_until_then(
         part = Part(name.lower())
         is_class = name[0].isupper()
         monkeypatch.setattr(service, name, (lambda *_, part=part, **__: part) if is_class else part)
-    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(service.Service, "_facts", lambda self: None)
     monkeypatch.setattr(service.Service, "_run_parts", lambda self: told.append("work"))
     service.Service(service.Plan(dispatch=False)).run()
