@@ -9,7 +9,7 @@ from sync_scheduler.processes.ledger import Ledger
 
 # After the grace time: so long killed children may take to be gone, and a database that refuses
 # outcomes to change its mind.
-_LAST_SECONDS = 2.0
+_LAST_SECONDS = 1.0
 
 
 class Leaving:
