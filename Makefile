@@ -23,7 +23,7 @@ NOT_TESTED := $(VENV)/.not-tested
 # How long `make soak` lasts.
 MINUTES ?= 60
 
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-admin bench-peers soak model mutate
+.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql test-zones test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-admin bench-peers soak model mutate
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ test-postgres: $(DEV_MADE) ## What depends on the database, on PostgreSQL
 test-mysql: $(DEV_MADE) ## What depends on the database, on MariaDB
 	@echo "== tests on MariaDB"
 	@TEST_DATABASE=mysql $(PYTEST) $(MATRIX) || $(call unless_unavailable,MariaDB)
+
+test-zones: $(DEV_MADE) ## Every change of every time zone from 2000 to 2037 (four minutes)
+	@echo "== every change of every time zone"
+	@TIMING_ALL_CHANGES=1 $(PYTEST) tests/unit/timing/test_all_zones.py
 
 test-faults: $(DEV_MADE) ## The faults at full length (10,000 runs, 50 kills), on PostgreSQL
 	@echo "== faults on PostgreSQL, at full length"

@@ -1,7 +1,7 @@
 """The rule of daylight saving, written down as slowly and plainly as possible.
 
-No stretches, no ranks, no caches: every minute is looked at, and the zone is asked anew for
-each. The scheduler's own search is compared with this.
+No stretches, no ranks, no search: every named time of every day is looked at, and the zone is
+asked for each. The scheduler's own search is compared with this.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import zoneinfo
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _NAMES = {
     name: number
@@ -32,6 +34,7 @@ class Plain:
     fixed: bool
 
 
+@lru_cache(maxsize=64)
 def read(text: str) -> Plain:
     minute, hour, day, month, weekday = text.lower().split()
     return Plain(
@@ -47,30 +50,45 @@ def read(text: str) -> Plain:
 
 
 def slots(text: str, zone: str, start: dt.datetime, end: dt.datetime) -> list[dt.datetime]:
-    """Every slot in [start, end), minute by minute. The bounds are whole minutes in UTC."""
+    """Every slot in [start, end), one by one. The bounds are whole minutes in UTC."""
     plain, info = read(text), zoneinfo.ZoneInfo(zone)
-    minute = dt.timedelta(minutes=1)
-    found = set()
     if not plain.fixed:
-        instant = start
-        while instant < end:
-            if _names(plain, instant.astimezone(info).replace(tzinfo=None)):
-                found.add(instant)
-            instant += minute
-        return sorted(found)
+        shown_at = _readings(zone, start, end)
+        return [instant for instant, wall in shown_at if _names(plain, wall)]
     # A fixed time: each reading of each local day, whether the clock shows it or not.
-    wall = (start - dt.timedelta(days=3)).replace(tzinfo=None)
-    last = (end + dt.timedelta(days=3)).replace(tzinfo=None)
-    while wall < last:
-        if _names(plain, wall):
-            instant = wall.replace(tzinfo=info, fold=0).astimezone(dt.UTC)
-            shown = instant.astimezone(info).replace(tzinfo=None)
-            if shown == wall:
-                found.add(instant)
-            elif exists(wall.date(), info):
-                found.add(_first_valid_after(wall, info))
-        wall += minute
+    found = set()
+    for wall in _named_times(plain, start - dt.timedelta(days=3), end + dt.timedelta(days=3)):
+        instant = wall.replace(tzinfo=info, fold=0).astimezone(dt.UTC)
+        shown = instant.astimezone(info).replace(tzinfo=None)
+        if shown == wall:
+            found.add(instant)
+        elif exists(wall.date(), info):
+            found.add(_first_valid_after(wall, info))
     return sorted(instant for instant in found if start <= instant < end)
+
+
+@lru_cache(maxsize=2)
+def _readings(
+    zone: str, start: dt.datetime, end: dt.datetime
+) -> list[tuple[dt.datetime, dt.datetime]]:
+    """Each minute in [start, end) and what the clock shows then; many expressions ask the same."""
+    info, found, instant = zoneinfo.ZoneInfo(zone), [], start
+    while instant < end:
+        found.append((instant, instant.astimezone(info).replace(tzinfo=None)))
+        instant += dt.timedelta(minutes=1)
+    return found
+
+
+def _named_times(plain: Plain, start: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
+    """What the expression names on each local day from one to the other, in order."""
+    day, last = start.date(), end.date()
+    while day <= last:
+        for hour in sorted(plain.hour):
+            for minute in sorted(plain.minute):
+                wall = dt.datetime(day.year, day.month, day.day, hour, minute)  # noqa: DTZ001
+                if _names(plain, wall):
+                    yield wall
+        day += dt.timedelta(days=1)
 
 
 def exists(day: dt.date, info: zoneinfo.ZoneInfo) -> bool:
