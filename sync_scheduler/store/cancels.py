@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import uuid
 
-from django.db import transaction
-
 from sync_scheduler import lifecycle
 from sync_scheduler.jobs import payload
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Attempt, Event, Run
 from sync_scheduler.store import waiting
-from sync_scheduler.store.locking import alias, connection, database_now, repeat_on_deadlock
+from sync_scheduler.store.locking import (
+    alias,
+    connection,
+    database_now,
+    releasing_transaction,
+    repeat_on_deadlock,
+)
 
 _TEXT_LIMIT, _REASON_BYTES = 500, 2000
 
@@ -32,7 +36,7 @@ def cancel(run_id: uuid.UUID, *, reason: str, by: str) -> Cancelled:
 
 
 def _cancel(run_id: uuid.UUID, reason: str, by: str) -> Cancelled:
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         query = Run.objects.filter(id=run_id)
         if connection().features.has_select_for_update:
             query = query.select_for_update()

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import F
 
 from sync_scheduler import conf, lifecycle
@@ -21,8 +21,8 @@ from sync_scheduler.jobs import payload
 from sync_scheduler.models import Run
 from sync_scheduler.store.locking import (
     DatabaseNow,
-    alias,
     locked,
+    releasing_transaction,
     repeat_on_deadlock,
     speaks_arrays,
 )
@@ -204,7 +204,7 @@ def _claim_of(row: Sequence[Any], started_at: dt.datetime) -> Claim:
 
 
 def _claim_portably(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         ready = Run.objects.filter(
             id__in=list(ids),
             status=lifecycle.State.SUBMITTED,

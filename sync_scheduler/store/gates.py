@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from django.db import transaction
 from django.db.models import QuerySet
 
 from sync_scheduler import conf
@@ -22,10 +21,10 @@ from sync_scheduler.models import Gate, Run
 from sync_scheduler.store.claims import Claim, take
 from sync_scheduler.store.locking import (
     DatabaseNow,
-    alias,
     connection,
     database_now,
     locked,
+    releasing_transaction,
     repeat_on_deadlock,
 )
 from sync_scheduler.store.waiting import gate_name
@@ -81,7 +80,7 @@ def _pass(
     node: str,
     limits: Mapping[str, Limit],
 ) -> Passed:
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         gate = _locked_gate(name)
         # Looked at again behind the lock: who held it before us may have taken some of them.
         free = set(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DateTimeField, Func, QuerySet, Value
 
@@ -21,7 +21,8 @@ Q = TypeVar("Q", bound=QuerySet[Any])
 
 # MySQL: deadlock found, lock wait timeout. PostgreSQL: deadlock, lock not available, serialization.
 _WORTH_REPEATING = {"1213", "1205", "40P01", "55P03", "40001"}
-_READ_ONLY = {"25006"}
+# PostgreSQL: a transaction of a server made read-only; a session that was ended for its silence.
+_NOT_NOW = {"25006", "25P03"}
 _REPEATS = 5
 
 
@@ -83,18 +84,71 @@ def locked(query: Q) -> Q:
 
 
 @contextmanager
-def short_transaction(seconds: float = 5.0) -> Iterator[None]:
-    """A transaction that cannot outlive its welcome: a stopped process must not hold locks."""
-    with transaction.atomic(using=alias()):
-        if connection().vendor == "postgresql" and len(connection().savepoint_ids) == 0:
-            ms = int(seconds * 1000)
-            with connection().cursor() as cursor:
-                cursor.execute(
-                    f"SET LOCAL lock_timeout = {ms};"
-                    f" SET LOCAL statement_timeout = {2 * ms};"
-                    f" SET LOCAL idle_in_transaction_session_timeout = {ms}"
-                )
+def releasing_transaction(*, waits_at_most: float | None = None) -> Iterator[None]:
+    """A transaction whose locks go when its process stops in the middle: others need the rows.
+
+    A server keeps the rows of a client that says nothing until the connection breaks, which takes
+    hours. Here it ends the session after half of the leader's lease, so that whoever takes over
+    finds the rows free; the process finds its connection gone when it wakes, and nothing written.
+    Inside somebody else's transaction nothing changes: it is not ours to end. On SQLite nothing
+    can be done, see "What is not promised" in the documentation.
+    """
+    using = connection()
+    with _session_ends_when_idle(using), transaction.atomic(using=alias()):
+        if using.vendor == "postgresql" and len(using.savepoint_ids) == 0:
+            limits = [f"SET LOCAL idle_in_transaction_session_timeout = {_idle_seconds() * 1000}"]
+            if waits_at_most is not None:
+                ms = int(waits_at_most * 1000)
+                limits += [f"SET LOCAL lock_timeout = {ms}"]
+                limits += [f"SET LOCAL statement_timeout = {2 * ms}"]
+            with using.cursor() as cursor:
+                cursor.execute("; ".join(limits))
         yield
+
+
+@contextmanager
+def short_transaction(seconds: float = 5.0) -> Iterator[None]:
+    """The same, and it does not wait long for the rows of others either (PostgreSQL)."""
+    with releasing_transaction(waits_at_most=seconds):
+        yield
+
+
+def _idle_seconds() -> int:
+    """Whole seconds, as MySQL wants them; no server counts in less than one."""
+    return max(1, int(conf.get().LEADER_LEASE / 2))
+
+
+@contextmanager
+def _session_ends_when_idle(using: BaseDatabaseWrapper) -> Iterator[None]:
+    """MySQL and MariaDB know no such limit for one transaction: it is set around it.
+
+    MariaDB counts the time within a transaction only, MySQL all time between two statements.
+    The server remembers the value before, so that this costs two statements and not three.
+    """
+    if using.vendor != "mysql" or using.in_atomic_block:
+        yield
+        return
+    is_mariadb = getattr(using, "mysql_is_mariadb", False)
+    timeout = "idle_transaction_timeout" if is_mariadb else "wait_timeout"
+    with using.cursor() as cursor:
+        cursor.execute(
+            f"SET @sync_scheduler_idle = @@SESSION.{timeout}, SESSION {timeout} = {_idle_seconds()}"
+        )
+    session = using.connection
+    try:
+        yield
+    finally:
+        if using.connection is session:  # else it is closed already
+            _restore(using, timeout)
+
+
+def _restore(using: BaseDatabaseWrapper, timeout: str) -> None:
+    try:
+        with using.cursor() as cursor:
+            cursor.execute(f"SET SESSION {timeout} = @sync_scheduler_idle")
+    except (DatabaseError, InterfaceError):
+        # What the transaction did is decided; only this session cannot be used any more.
+        using.close()
 
 
 def repeat_on_deadlock(action: Callable[[], T]) -> T:
@@ -111,11 +165,12 @@ def repeat_on_deadlock(action: Callable[[], T]) -> T:
 def is_outage(error: Exception) -> bool:
     """Whether the database itself cannot be used now, so that trying again later makes sense.
 
-    A server that was made read-only (a demoted primary) answers, but with an internal error.
+    A server that was made read-only (a demoted primary) answers, but with an internal error; so
+    does one that has ended a silent transaction.
     """
     if isinstance(error, OperationalError | InterfaceError):
         return True
-    return getattr(error.__cause__, "sqlstate", None) in _READ_ONLY
+    return getattr(error.__cause__, "sqlstate", None) in _NOT_NOW
 
 
 def is_worth_repeating(error: OperationalError) -> bool:

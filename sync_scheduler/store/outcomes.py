@@ -22,7 +22,12 @@ from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Attempt, DeadLetter, Run
 from sync_scheduler.store import waiting
 from sync_scheduler.store.claims import Claim
-from sync_scheduler.store.locking import alias, repeat_on_deadlock, speaks_arrays
+from sync_scheduler.store.locking import (
+    alias,
+    releasing_transaction,
+    repeat_on_deadlock,
+    speaks_arrays,
+)
 from sync_scheduler.store.statements import stream
 
 _TEXT_LIMIT = 500
@@ -81,7 +86,7 @@ def record(endings: Sequence[Ending]) -> Recorded:
         return Recorded(accepted=repeat_on_deadlock(lambda: _write(endings)))
 
     def together() -> Recorded:
-        with transaction.atomic(using=alias()):
+        with releasing_transaction():
             accepted = _write(endings)
             mine = [ending for ending in endings if ending.claim.id in accepted]
             _bury(mine)

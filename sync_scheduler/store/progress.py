@@ -7,11 +7,9 @@ import datetime as dt
 import uuid
 from collections.abc import Sequence
 
-from django.db import transaction
-
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Event, Run
-from sync_scheduler.store.locking import alias
+from sync_scheduler.store.locking import alias, releasing_transaction
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +26,7 @@ class Progress:
 
 
 def record(entries: Sequence[Progress]) -> None:
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         Event.objects.using(alias()).bulk_create(
             Event(
                 run_id=entry.run_id,

@@ -6,14 +6,14 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from sync_scheduler import clock
 from sync_scheduler.errors import LeaseLost
 from sync_scheduler.jobs import codec
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Run, Step
-from sync_scheduler.store.locking import alias, connection
+from sync_scheduler.store.locking import alias, connection, releasing_transaction
 
 
 def recall(run_id: uuid.UUID, name: str) -> tuple[bool, Any]:
@@ -27,7 +27,7 @@ def recall(run_id: uuid.UUID, name: str) -> tuple[bool, Any]:
 def remember(run_id: uuid.UUID, name: str, result: Any, *, attempt: int, token: int) -> None:
     """Store a result, if the Run is still this attempt's."""
     try:
-        with transaction.atomic(using=alias()):
+        with releasing_transaction():
             mine = Run.objects.filter(id=run_id, status=State.RUNNING, token=token)
             if connection().features.has_select_for_update and not connection().savepoint_ids:
                 mine = mine.select_for_update()

@@ -6,12 +6,10 @@ import datetime as dt
 import uuid
 from collections.abc import Sequence
 
-from django.db import transaction
-
 from sync_scheduler import conf
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import DeadLetter, Node, Run
-from sync_scheduler.store.locking import alias
+from sync_scheduler.store.locking import releasing_transaction
 
 _BATCH = 500
 
@@ -43,7 +41,7 @@ def bury_unknown(now: dt.datetime) -> list[uuid.UUID]:
 
 def _bury(rows: Sequence[Run], now: dt.datetime) -> list[uuid.UUID]:
     ended = []
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         for run in rows:
             error = (
                 f"No node has a job named {run.job!r}. Declare it, list the name in the aliases"

@@ -14,12 +14,16 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
-from sync_scheduler.store.locking import alias, connection, locked, repeat_on_deadlock
+from sync_scheduler.store.locking import (
+    connection,
+    locked,
+    releasing_transaction,
+    repeat_on_deadlock,
+)
 
 _FACTS = ("id", "queue", "priority", "run_at")
 _SWEEP_LIMIT = 1000
@@ -58,7 +62,7 @@ def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
 
 
 def _park(run_id: uuid.UUID, guard: int) -> int:
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         running = Run.objects.filter(guard=guard, status=State.RUNNING)
         if connection().features.has_select_for_update:
             running = running.select_for_update()
@@ -107,7 +111,7 @@ def release_free() -> list[ReadyRow]:
 
 
 def _release_one(name: str) -> list[ReadyRow]:
-    with transaction.atomic(using=alias()):
+    with releasing_transaction():
         return _release(name, 1)
 
 
