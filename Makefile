@@ -119,7 +119,7 @@ screenshots: $(DEV_MADE) ## Pictures of every screen of the admin, into .screens
 model: $(DEV_MADE) ## Random histories against a model of the promises
 	@MODEL_STEPS=$${MODEL_STEPS:-20000} MODEL_SEED=$${MODEL_SEED:-$$(date +%s)} $(PYTEST) -s tests/model
 
-mutate: $(DEV_MADE) ## Remove each safeguard in turn; some test must notice (PostgreSQL and SQLite)
+mutate: $(DEV_MADE) ## Remove each safeguard in turn; some test must notice (all three databases)
 	@$(PY) -m tests.mutation.run
 
 bench: $(DEV_MADE) ## How fast it is, beside the machine's own floor; wants a quiet machine

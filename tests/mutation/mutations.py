@@ -11,6 +11,7 @@ from tests.mutation.cuts import Cut, Mutation
 TICK = "tests/integration/dispatch/test_tick.py"
 HOUSE = "tests/integration/dispatch/test_housekeeping.py"
 STORE = "tests/integration/store"
+LEAVING = "tests/integration/work/test_leaving.py"
 
 MUTATIONS = (
     Mutation(
@@ -218,5 +219,47 @@ MUTATIONS = (
             ),
         ),
         tests=("tests/integration/intake/test_submit.py::test_the_same_key_gives_the_same_run",),
+    ),
+    Mutation(
+        name="locks of a silent transaction",
+        cuts=(
+            Cut("store/locking.py", r"with _session_ends_when_idle\(using\), ", "with "),
+            Cut("store/locking.py", r'if using\.vendor == "postgresql" and', "if False and"),
+        ),
+        tests=(
+            "tests/concurrency/test_silent_transactions.py"
+            "::test_rows_of_a_silent_transaction_are_free_after_half_a_lease_and_nothing_is_written",
+        ),
+        databases=("postgres", "mysql"),
+    ),
+    Mutation(
+        name="no burst after a pause",
+        cuts=(Cut("store/registrations.py", r"\*\*_behind_pause\(row, now\),", ""),),
+        tests=(
+            "tests/integration/intake/test_schedules.py"
+            "::test_resuming_never_fires_a_burst_and_says_what_passed",
+        ),
+    ),
+    Mutation(
+        name="a Run beside itself on one node",
+        cuts=(Cut("processes/pool.py", r"if run in child\.held:", "if False:"),),
+        tests=(f"{LEAVING}::test_a_run_is_not_begun_beside_itself",),
+    ),
+    Mutation(
+        name="a report that comes twice",
+        cuts=(Cut("processes/handle.py", r"if held is None or [^\n]*", "if held is None:"),),
+        tests=(f"{LEAVING}::test_a_report_that_comes_twice_does_not_end_the_next_attempt",),
+    ),
+    Mutation(
+        name="outcomes are waited for when leaving",
+        cuts=(Cut("processes/leaving.py", r"max\(_LAST_SECONDS, self\._lease\)", "_LAST_SECONDS"),),
+        tests=(f"{LEAVING}::test_a_slow_database_is_waited_for_while_the_node_is_trusted",),
+    ),
+    Mutation(
+        name="children dead before the node signs off",
+        cuts=(Cut("processes/service.py", r"nursery\.close\(\)", "pass"),),
+        tests=(
+            f"{LEAVING}::test_a_node_signs_off_when_its_children_are_dead_and_beats_until_then",
+        ),
     ),
 )

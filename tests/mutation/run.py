@@ -143,7 +143,7 @@ def _tell(
 ) -> Outcome:
     took = time.monotonic() - began
     sys.stdout.write(
-        f"{mutation.name:32} {database:9} {file:28} {problem or noticed} ({took:.0f} s)\n"
+        f"{mutation.name:40} {database:9} {file:28} {problem or noticed} ({took:.0f} s)\n"
     )
     sys.stdout.flush()
     return Outcome(
