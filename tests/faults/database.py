@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import environ
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from pytest_django import DjangoDbBlocker
+
+from tests.services.server import wait_until
 
 # Set when the tests begin; outside of its fixtures pytest-django lets nobody at the database.
 blocker: DjangoDbBlocker | None = None
@@ -36,3 +38,25 @@ def looking_at(url: str) -> Generator[None, None, None]:
     assert blocker is not None
     with blocker.unblock(), connected_to(url):
         yield
+
+
+def end_sessions(name: str) -> None:
+    """Until PostgreSQL has none of this name: what a killed process has sent may still be done."""
+    with blocker.unblock() if blocker is not None else nullcontext():
+        connection = connections["default"]
+        if connection.vendor != "postgresql":
+            return
+        try:
+            wait_until(lambda: not _end(name), seconds=20, what=f"sessions of {name} are gone")
+        except (DatabaseError, InterfaceError):
+            connection.close()  # a server that is down has no sessions
+
+
+def _end(name: str) -> int:
+    """How many there were; those of a pooler outlive its clients and must be told."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+            [name],
+        )
+        return len(cursor.fetchall())

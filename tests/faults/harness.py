@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from sync_scheduler import lifecycle
 from sync_scheduler.models import Attempt, Leader, Run
 from sync_scheduler.store import nodes
 from sync_scheduler.store.locking import database_now
-from tests.faults import arming, auditor
+from tests.faults import arming, auditor, database
 from tests.faults.node import PROJECT, Node
 from tests.faults.resources import Survivor
 from tests.services.server import wait_until
@@ -51,7 +52,9 @@ class Site:
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         self.folder = folder
         self.ledger = folder / "ledger"
-        self.environment = {**QUICK, **(environment or {})}
+        # By this name PostgreSQL knows the sessions of our nodes.
+        name = {"PGAPPNAME": f"site-{uuid.uuid4().hex}"}
+        self.environment = {**QUICK, **name, **(environment or {})}
         self.nodes: list[Node] = []
         self.kills = 0
         self.excuses: dict[str, str] = {}
@@ -103,6 +106,7 @@ class Site:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(node.pid, signal.SIGKILL)
             node.process.wait(10)
+        database.end_sessions(self.environment["PGAPPNAME"])
 
     # What the auditor asks for.
 

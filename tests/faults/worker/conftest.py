@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
+from sync_scheduler.models import Node
 from tests.faults.conftest import as_settings
 from tests.faults.harness import QUICK, Site
 
 
 @pytest.fixture(scope="module")
 def _standing(
-    tmp_path_factory: pytest.TempPathFactory, django_db_setup: None
+    tmp_path_factory: pytest.TempPathFactory,
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
 ) -> Generator[Site, None, None]:
     made = Site(tmp_path_factory.mktemp("standing"), {"SYNC_SCHEDULER_MAX_CHAIN_DEPTH": "5"})
     made.start()
     yield made
     made.close()
+    with django_db_blocker.unblock():
+        # Its beat has put it back since the last test's rows were removed.
+        Node.objects.all().delete()
 
 
 @pytest.fixture
