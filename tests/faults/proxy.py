@@ -162,12 +162,17 @@ class Proxy:
         self._ready.set()
         await self._ended.wait()
         server.close()
-        for link in list(self._links):
-            link.reset()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        # Somebody whose connection was just taken begins a moment after the others have ended.
+        quiet = 0
+        while quiet < 3:
+            for link in list(self._links):
+                link.reset()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.sleep(0)
+            quiet = 0 if left else quiet + 1
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.counts["connections"] += 1
