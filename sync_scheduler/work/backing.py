@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
+from django.db import close_old_connections
 
 from sync_scheduler import clock, conf
 from sync_scheduler.jobs import payload
@@ -40,7 +44,19 @@ class WorkerBacking:
         return uuid.UUID(self._order.run)
 
     def load_run(self) -> Run | None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._read_run()
+        # Django refuses a query in a thread whose event loop runs; a property cannot be awaited.
+        return _beside_the_loop().submit(self._read_run_afresh).result()
+
+    def _read_run(self) -> Run | None:
         return Run.objects.filter(id=self._id).first()
+
+    def _read_run_afresh(self) -> Run | None:
+        close_old_connections()  # this thread's may have died since the last handler asked
+        return self._read_run()
 
     def is_cancelled(self) -> bool:
         return self.cancelled
@@ -77,3 +93,9 @@ class WorkerBacking:
 
     async def aremember(self, name: str, result: Any) -> Any:
         return await sync_to_async(self.remember)(name, result)
+
+
+@functools.cache
+def _beside_the_loop() -> ThreadPoolExecutor:
+    """One thread, and so one connection, for whatever async handlers ask without awaiting it."""
+    return ThreadPoolExecutor(1, thread_name_prefix="beside-the-loop")

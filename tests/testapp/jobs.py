@@ -303,6 +303,13 @@ async def async_rows(ctx: JobContext, name: str) -> int:
     return await Effect.objects.filter(name=name).acount()
 
 
+@job(name="tests.async_own_run")
+async def async_own_run(ctx: JobContext) -> list[Any]:
+    """Reads its own row, as a plain handler does."""
+    found = [ctx.run, ctx.run]
+    return [one and [str(one.id), one.status] for one in found]
+
+
 async def _anoted(name: str, value: int) -> int:
     note(f"step {name}")
     return value
