@@ -151,13 +151,10 @@ class Child:
         run = facts[0]
         running, task = self._running.get(run), self._tasks.get(run)
         if running is not None:
-            if kind == "cancel":
-                running.backing.cancelled = True
-            else:
+            running.backing.hear(kind)
+            if kind != "cancel":
                 running.interrupt()
-        elif task is not None and self._loop is not None:
-            if kind == "cancel":
-                task[1].cancelled = True
+        elif task is not None and self._loop is not None and task[1].hear(kind):
             self._loop.call_soon_threadsafe(task[0].cancel)
 
     def _recall(self, runs: set[str]) -> None:

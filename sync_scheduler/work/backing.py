@@ -28,9 +28,9 @@ class Send(Protocol):
 
 
 class WorkerBacking:
-    """One per attempt. `cancelled` is set from another thread."""
+    """One per attempt. `cancelled` and `timed_out` are set from another thread."""
 
-    __slots__ = ("_order", "_send", "_sent_at", "_unsent", "cancelled")
+    __slots__ = ("_order", "_send", "_sent_at", "_unsent", "cancelled", "timed_out")
 
     def __init__(self, order: Order, send: Send) -> None:
         self._order = order
@@ -38,6 +38,20 @@ class WorkerBacking:
         self._sent_at = -_BEAT_SECONDS
         self._unsent: tuple[float | None, str, float] | None = None
         self.cancelled = False
+        self.timed_out = False
+
+    def hear(self, kind: str) -> bool:
+        """Keep what the parent says; whether a handler that awaits something is to be stopped.
+
+        A cancel is told again and again until the handler has ended, and stops it only once: the
+        next would strike its clean-up.
+        """
+        if kind == "cancel":
+            is_news = not (self.cancelled or self.timed_out)
+            self.cancelled = True
+            return is_news
+        self.timed_out = True
+        return True
 
     @property
     def _id(self) -> uuid.UUID:

@@ -303,6 +303,23 @@ async def async_rows(ctx: JobContext, name: str) -> int:
     return await Effect.objects.filter(name=name).acount()
 
 
+@job(name="tests.async_tidy_up")
+async def async_tidy_up(ctx: JobContext, path: str) -> None:
+    """Needs a while to leave: it tidies up until a file appears."""
+    try:
+        note(f"start async_tidy_up {ctx.id} {ctx.attempt}")
+        await asyncio.sleep(60)
+    finally:
+        note(f"tidying {ctx.id}")
+        try:
+            while not Path(path).exists():
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            note(f"disturbed {ctx.id}")
+            raise
+        note(f"tidy {ctx.id}")
+
+
 @job(name="tests.async_own_run")
 async def async_own_run(ctx: JobContext) -> list[Any]:
     """Reads its own row, as a plain handler does."""
