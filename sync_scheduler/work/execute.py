@@ -63,14 +63,19 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
         arguments = _arguments(job, order, backing)
         value = await job.func(*arguments, **_input(job, order))
         return _done(order, started, value)
-    except asyncio.CancelledError:
-        if backing.cancelled:
-            return outcome_of(order, started, Cancel("asked to stop"))
-        return outcome_of(order, started, TimeLimit())
+    except asyncio.CancelledError as error:
+        return outcome_of(order, started, _why_cancelled(error, backing))
     except BaseException as error:  # noqa: BLE001
         return outcome_of(order, started, error)
     finally:
         backing.flush()
+
+
+def _why_cancelled(error: asyncio.CancelledError, backing: WorkerBacking) -> BaseException:
+    """What the parent said; if it said nothing, the handler awaited what it had cancelled."""
+    if backing.cancelled:
+        return Cancel("asked to stop")
+    return TimeLimit() if backing.timed_out else error
 
 
 def _input(job: Job, order: Order) -> dict[str, Any]:

@@ -320,6 +320,13 @@ async def async_tidy_up(ctx: JobContext, path: str) -> None:
         note(f"tidy {ctx.id}")
 
 
+@job(name="tests.async_cancel_own_task", timeout=60)
+async def async_cancel_own_task() -> None:
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel("by its own hand")
+    await task
+
+
 @job(name="tests.async_own_run")
 async def async_own_run(ctx: JobContext) -> list[Any]:
     """Reads its own row, as a plain handler does."""

@@ -31,3 +31,9 @@ def test_a_cancel_strikes_once_and_lets_the_handler_tidy_up(working: Site, tmp_p
     end.touch()
     working.wait_line("tidy ", str(run.id))
     assert not [line for line in working.lines() if line.startswith("disturbed")]
+
+
+def test_a_handler_that_awaits_what_it_cancelled_has_failed(working: Site) -> None:
+    # B15: nobody has sent it a timeout
+    run = done(working, jobs.async_cancel_own_task.submit())
+    assert (run.status, run.reason) == ("failed", "CancelledError: by its own hand")
