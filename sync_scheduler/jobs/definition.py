@@ -120,7 +120,10 @@ class Job:
         self.policy = policy
         self.aliases = tuple(aliases)
         self.is_async = inspect.iscoroutinefunction(func)
-        code = inspect.unwrap(func).__code__
+        innermost = inspect.unwrap(func)
+        # A plain decorator around an `async def` may return the coroutine, or run it to its end.
+        self.wraps_async = not self.is_async and inspect.iscoroutinefunction(innermost)
+        code = innermost.__code__
         self.where = f"{func.__module__}.{func.__qualname__} (line {code.co_firstlineno})"
         self.signature = Signature(func, self.name)
         rules = () if schedule is None else (schedule,) if isinstance(schedule, Rule) else schedule
@@ -136,6 +139,8 @@ class Job:
                 "atomic=True needs a plain function, because a database transaction"
                 " cannot be held across an await"
             )
+        if inspect.isgeneratorfunction(self.func) or inspect.isasyncgenfunction(self.func):
+            faults.append("its function yields, so that a call would not run it")
         names = [name for name, _ in self.schedules]
         if len(set(names)) < len(names):
             faults.append("each of its schedules needs its own name=")

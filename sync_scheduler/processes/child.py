@@ -151,8 +151,10 @@ class Child:
         run = facts[0]
         running, task = self._running.get(run), self._tasks.get(run)
         if running is not None:
-            running.backing.hear(kind)
-            if kind != "cancel":
+            is_news, stop = running.backing.hear(kind), running.backing.stop
+            if stop is not None and is_news:
+                stop()
+            elif kind != "cancel":
                 running.interrupt()
         elif task is not None and self._loop is not None and task[1].hear(kind):
             self._loop.call_soon_threadsafe(task[0].cancel)

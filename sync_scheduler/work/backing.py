@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ class Send(Protocol):
 class WorkerBacking:
     """One per attempt. `cancelled` and `timed_out` are set from another thread."""
 
-    __slots__ = ("_order", "_send", "_sent_at", "_unsent", "cancelled", "timed_out")
+    __slots__ = ("_order", "_send", "_sent_at", "_unsent", "cancelled", "stop", "timed_out")
 
     def __init__(self, order: Order, send: Send) -> None:
         self._order = order
@@ -39,6 +40,8 @@ class WorkerBacking:
         self._unsent: tuple[float | None, str, float] | None = None
         self.cancelled = False
         self.timed_out = False
+        # Stops what a plain handler's thread awaits, if it does; see `work.awaiting`.
+        self.stop: Callable[[], None] | None = None
 
     def hear(self, kind: str) -> bool:
         """Keep what the parent says; whether a handler that awaits something is to be stopped.

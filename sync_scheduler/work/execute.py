@@ -28,6 +28,7 @@ from sync_scheduler.models import Attempt
 from sync_scheduler.store import claims
 from sync_scheduler.store.locking import alias, connection
 from sync_scheduler.store.outcomes import Ending, record
+from sync_scheduler.work import awaiting
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.wire import Order, Report
 
@@ -43,7 +44,9 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
         if job.policy.atomic:
             return _execute_atomic(job, order, backing, started)
         value = job.func(*_arguments(job, order, backing), **_input(job, order))
-        return _done(order, started, value)
+        return _done(order, started, awaiting.settled(job, value, backing))
+    except asyncio.CancelledError as error:
+        return outcome_of(order, started, _why_cancelled(error, backing))
     except BaseException as error:  # noqa: BLE001  # a handler may raise anything
         return outcome_of(order, started, error)
     finally:
@@ -98,6 +101,7 @@ def _arguments(job: Job, order: Order, backing: WorkerBacking) -> tuple[Any, ...
 
 
 def _done(order: Order, started: float, value: Any) -> Report:
+    awaiting.refuse_awaitable(value)
     failpoints.hit("after_handler_before_complete")
     result, problem = None, ""
     if value is not None:

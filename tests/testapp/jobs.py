@@ -11,8 +11,10 @@ import contextlib
 import ctypes
 import datetime as dt
 import fcntl
+import functools
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +327,69 @@ async def async_cancel_own_task() -> None:
     task = asyncio.create_task(asyncio.sleep(60))
     task.cancel("by its own hand")
     await task
+
+
+def _plainly(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that knows nothing of async functions."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return call
+
+
+def _to_the_end(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that makes a plain function of an async one."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return asyncio.run(func(*args, **kwargs))
+
+    return call
+
+
+@job(name="tests.async_wrapped")
+@_plainly
+async def async_wrapped(ctx: JobContext, name: str) -> list[str]:
+    assert ctx.run is not None
+    await Effect.objects.acreate(name=name, run=ctx.id, attempt=ctx.attempt)
+    return [name, str(ctx.run.id)]
+
+
+@job(name="tests.async_wrapped_wait")
+@_plainly
+async def async_wrapped_wait(ctx: JobContext) -> None:
+    note(f"start async_wrapped_wait {ctx.id} {ctx.attempt}")
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0)
+        note(f"tidy {ctx.id}")
+
+
+@job(name="tests.async_run_plainly")
+@_to_the_end
+async def async_run_plainly(value: int) -> int:
+    await asyncio.sleep(0)
+    return value
+
+
+@job(name="tests.forget_to_await")
+def forget_to_await() -> Any:
+    return _anoted("forgotten", 1)
+
+
+@job(name="tests.async_forget_to_await")
+async def async_forget_to_await(kind: str) -> Any:
+    coroutine = _anoted("forgotten", 1)
+    return coroutine if kind == "coroutine" else asyncio.create_task(coroutine)
+
+
+@job(name="tests.atomic_forget_to_await", atomic=True)
+def atomic_forget_to_await(ctx: JobContext, name: str) -> Any:
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    return _anoted("forgotten", 1)
 
 
 @job(name="tests.async_own_run")

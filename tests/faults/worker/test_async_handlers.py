@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from sync_scheduler.jobs.definition import Job
 from tests.faults.harness import Site
 from tests.faults.worker.test_handlers import done
 from tests.testapp import jobs
+from tests.testapp.models import Effect
 
 
 def test_an_async_handler_reads_its_own_run(working: Site) -> None:
@@ -37,3 +42,52 @@ def test_a_handler_that_awaits_what_it_cancelled_has_failed(working: Site) -> No
     # B15: nobody has sent it a timeout
     run = done(working, jobs.async_cancel_own_task.submit())
     assert (run.status, run.reason) == ("failed", "CancelledError: by its own hand")
+
+
+def test_an_async_handler_behind_a_plain_decorator_runs(working: Site) -> None:
+    # B1
+    run = done(working, jobs.async_wrapped.submit(name="wrapped"))
+    assert (run.status, run.result) == ("completed", ["wrapped", str(run.id)])
+    assert Effect.objects.filter(run=run.id).count() == 1
+
+
+def test_a_decorator_may_run_the_coroutine_itself(working: Site) -> None:
+    # B1
+    run = done(working, jobs.async_run_plainly.submit(value=7))
+    assert (run.status, run.result) == ("completed", 7)
+
+
+def test_an_async_handler_behind_a_plain_decorator_is_cancelled(working: Site) -> None:
+    # B8
+    run = jobs.async_wrapped_wait.submit()
+    working.wait_line("start", str(run.id))
+    assert run.cancel(reason="not needed")
+    working.wait_line("tidy", str(run.id), seconds=5)
+
+
+def test_an_async_handler_behind_a_plain_decorator_has_its_timeout(working: Site) -> None:
+    # B15: and its process need not be killed for it
+    before = {child.pid for child in working.nodes[0].children()}
+    run = done(working, jobs.async_wrapped_wait.using(timeout=0.3).submit())
+    assert run.status == "timed_out"
+    working.wait_line("tidy", str(run.id))
+    assert before == {child.pid for child in working.nodes[0].children()}
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "what"),
+    [
+        (jobs.forget_to_await, {}, "coroutine"),
+        (jobs.async_forget_to_await, {"kind": "coroutine"}, "coroutine"),
+        (jobs.async_forget_to_await, {"kind": "task"}, "Task"),
+        (jobs.atomic_forget_to_await, {"name": "forgotten"}, "coroutine"),
+    ],
+)
+def test_a_handler_that_returns_what_nobody_awaits_has_failed(
+    working: Site, job: Job, given: dict[str, Any], what: str
+) -> None:
+    # B1: completed would mean that the work is done
+    run = done(working, job.submit(**given))
+    assert run.status == "failed"
+    assert f"The handler returned a {what} that nobody awaits" in run.error
+    assert Effect.objects.count() == 0

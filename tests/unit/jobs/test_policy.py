@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -267,3 +267,16 @@ def test_a_concurrency_key_is_a_name_or_a_function_of_the_input() -> None:
 
     assert by_name.concurrency_value({"tenant": "A"}) == "A"
     assert by_function.concurrency_value({"tenant": "A"}) == "a"
+
+
+def test_a_function_that_yields_is_refused() -> None:
+    # B1: its call would do nothing, and the Run would look completed
+    def plain() -> Iterator[int]:
+        yield 1
+
+    async def asynchronous() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (plain, asynchronous):
+        with pytest.raises(InvalidJob, match="yields"):
+            job(name="unit.yields")(function)
