@@ -9,6 +9,7 @@ from itertools import islice
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import joins
+from sync_scheduler.intake.endings import tell, tell_finished
 from sync_scheduler.intake.ready import announce
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import Attempt
@@ -76,7 +77,9 @@ def bury_unknown(now: dt.datetime, contact: Contact) -> int:
         logger.error(
             "%d runs of jobs that no node knows were ended", len(ended), extra={"event": "strays"}
         )
-        joins.ended([run_id.hex for run_id in ended])
+        joins.ended([stray.id.hex for stray in ended])
+        for stray in ended:
+            tell_finished(stray.id, stray.job, State.FAILED, attempt=stray.attempt, node="")
     return len(ended)
 
 
@@ -92,6 +95,7 @@ def _take_back(silence: nodes.Silence) -> int:
         )
         announce(leftovers.still_ready(list(recorded.accepted)))
         announce(recorded.promoted)
+        tell(recorded.endings)
     return len(recorded.accepted)
 
 
@@ -101,6 +105,7 @@ def _end_orphans(now: dt.datetime) -> int:
     while claims := list(islice(found, _BATCH)):
         recorded = outcomes.record([_orphaned(claim, now) for claim in claims])
         announce(recorded.promoted)
+        tell(recorded.endings)
         ended += len(recorded.accepted)
     return ended
 

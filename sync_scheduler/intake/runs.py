@@ -15,6 +15,7 @@ from sync_scheduler import clock, conf, lifecycle, signals
 from sync_scheduler.coordination import control, joins
 from sync_scheduler.errors import InvalidInput, JoinTimeout, KeyConflict, SchedulerError
 from sync_scheduler.intake import quotas
+from sync_scheduler.intake.endings import tell_finished
 from sync_scheduler.intake.ready import announce_on_commit
 from sync_scheduler.jobs import ancestry, codec, payload, registry
 from sync_scheduler.jobs.definition import Job, Options
@@ -225,15 +226,7 @@ def _after_cancel(run: Run, done: cancels.Cancelled) -> None:
         if done.was_running:
             control.tell_cancelled(run.id.hex)
         joins.ended([run.id.hex])
-        signals.notify(
-            signals.run_finished,
-            Run,
-            run_id=run.id,
-            job=run.job,
-            status=run.status,
-            attempt=run.attempt,
-            node=run.node,
-        )
+        tell_finished(run.id, run.job, run.status, attempt=run.attempt, node=run.node)
 
     transaction.on_commit(tell, using=conf.get().DATABASE, robust=True)
     announce_on_commit(done.promoted)

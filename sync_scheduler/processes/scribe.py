@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from django.db import DatabaseError, InterfaceError, connections
 
+from sync_scheduler.intake.endings import tell
 from sync_scheduler.lifecycle import State
+from sync_scheduler.models import Attempt
 from sync_scheduler.store.locking import is_outage
 from sync_scheduler.store.outcomes import Ending
 from sync_scheduler.store.statements import kept_plans
@@ -65,7 +67,7 @@ class Scribe:
 
     def write(self, batch: Batch) -> None:
         """Write it here and now."""
-        complete.tell(batch.stored)
+        tell(batch.stored)
         if not batch.endings:
             return
         try:
@@ -114,8 +116,9 @@ class Scribe:
 
 
 def _plain(ending: Ending, error: Exception) -> Ending:
+    if ending.status is State.COMPLETED:
+        ending = ending._replace(status=State.FAILED, outcome=Attempt.Outcome.FAILED)
     return ending._replace(
-        status=State.FAILED if ending.status is State.COMPLETED else ending.status,
         result=None,
         error=f"The outcome could not be stored ({type(error).__name__}).",
         traceback="",

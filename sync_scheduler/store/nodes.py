@@ -113,17 +113,19 @@ def take_back(silence: Silence) -> Recorded:
         if silence.seconds >= settings.NODE_LEASE:
             over |= Q(lease_seconds__isnull=True)
         lost = lost.filter(over)
-    accepted: set[Any] = set()
+    accepted: set[uuid.UUID] = set()
+    endings: list[Ending] = []
     promoted: list[Any] = []
     last = None
     while True:
         page = lost if last is None else lost.filter(id__gt=last)
         claims = [Claim(*row) for row in page.order_by("id").values_list(*FACTS)[:_BATCH]]
         if not claims:
-            return Recorded(accepted=frozenset(accepted), promoted=tuple(promoted))
+            return Recorded(accepted=frozenset(accepted), endings=endings, promoted=tuple(promoted))
         now = database_now()
         recorded = record([lost_ending(c, silence.node, now, settings.CRASH_LIMIT) for c in claims])
         accepted |= recorded.accepted
+        endings += recorded.endings
         promoted += recorded.promoted
         last = claims[-1].id
 

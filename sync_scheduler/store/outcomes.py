@@ -72,7 +72,10 @@ class Ending(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
+    """What was written: `endings`, whose Runs are `accepted`."""
+
     accepted: frozenset[uuid.UUID]
+    endings: Sequence[Ending] = ()
     promoted: tuple[waiting.ReadyRow, ...] = ()
 
 
@@ -83,20 +86,27 @@ def record(endings: Sequence[Ending]) -> Recorded:
     # In id order, so that a node and the sweep that gave it up never wait for each other's rows.
     endings = sorted(endings, key=lambda ending: ending.claim.id.int)
     if not any(ending.needs_more for ending in endings) and speaks_arrays():
-        return Recorded(accepted=repeat_on_deadlock(lambda: _write(endings)))
+        accepted = repeat_on_deadlock(lambda: _write(endings))
+        return Recorded(accepted=accepted, endings=_those(endings, accepted))
 
     def together() -> Recorded:
         with releasing_transaction():
             accepted = _write(endings)
-            mine = [ending for ending in endings if ending.claim.id in accepted]
+            mine = _those(endings, accepted)
             _bury(mine)
             promoted = waiting.promote(
                 guards=[e.claim.guard for e in mine if e.claim.guard is not None],
                 gates=[e.claim.gate for e in mine if e.claim.gate is not None],
             )
-            return Recorded(accepted=accepted, promoted=tuple(promoted))
+            return Recorded(accepted=accepted, endings=mine, promoted=tuple(promoted))
 
     return repeat_on_deadlock(together)
+
+
+def _those(endings: Sequence[Ending], accepted: frozenset[uuid.UUID]) -> Sequence[Ending]:
+    if len(accepted) == len(endings):
+        return endings
+    return [ending for ending in endings if ending.claim.id in accepted]
 
 
 def _write(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sync_scheduler import conf
 from sync_scheduler.lifecycle import Reason, State
@@ -12,6 +13,14 @@ from sync_scheduler.models import DeadLetter, Node, Run
 from sync_scheduler.store.locking import releasing_transaction
 
 _BATCH = 500
+
+
+class Stray(NamedTuple):
+    """A Run that was ended because nobody could run it."""
+
+    id: uuid.UUID
+    job: str
+    attempt: int
 
 
 def jobs_of_living_workers(now: dt.datetime) -> frozenset[str] | None:
@@ -22,7 +31,7 @@ def jobs_of_living_workers(now: dt.datetime) -> frozenset[str] | None:
     return frozenset(name for names in known for name in names) if known else None
 
 
-def bury_unknown(now: dt.datetime) -> list[uuid.UUID]:
+def bury_unknown(now: dt.datetime) -> list[Stray]:
     """End Runs that have been ready for the grace time and that no living worker could run."""
     known = jobs_of_living_workers(now)
     if known is None:
@@ -32,14 +41,14 @@ def bury_unknown(now: dt.datetime) -> list[uuid.UUID]:
         status=State.SUBMITTED, waiting_for__isnull=True, run_at__lt=before, submitted_at__lt=before
     ).order_by()
     unknown = set(overdue.values_list("job", flat=True).distinct()) - known
-    ended: list[uuid.UUID] = []
+    ended: list[Stray] = []
     for job in sorted(unknown):
         rows = list(overdue.filter(job=job).order_by("id")[:_BATCH])
         ended += _bury(rows, now)
     return ended
 
 
-def _bury(rows: Sequence[Run], now: dt.datetime) -> list[uuid.UUID]:
+def _bury(rows: Sequence[Run], now: dt.datetime) -> list[Stray]:
     ended = []
     with releasing_transaction():
         for run in rows:
@@ -52,7 +61,7 @@ def _bury(rows: Sequence[Run], now: dt.datetime) -> list[uuid.UUID]:
             )
             if not changed:
                 continue
-            ended.append(run.id)
+            ended.append(Stray(run.id, run.job, run.attempt))
             DeadLetter.objects.create(
                 kind=DeadLetter.Kind.RUN,
                 run_id=run.id,

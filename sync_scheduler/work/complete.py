@@ -6,13 +6,13 @@ import datetime as dt
 import logging
 from collections.abc import Sequence
 
-from sync_scheduler import clock, signals
-from sync_scheduler.coordination import joins
+from sync_scheduler import clock
 from sync_scheduler.intake import ready
+from sync_scheduler.intake.endings import tell
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.definition import DEFAULT_BACKOFF
 from sync_scheduler.lifecycle import Reason, State
-from sync_scheduler.models import Attempt, Run
+from sync_scheduler.models import Attempt
 from sync_scheduler.store.claims import Claim
 from sync_scheduler.store.outcomes import Ending, Recorded, record
 from sync_scheduler.store.waiting import ReadyRow
@@ -135,33 +135,12 @@ def given_back(claim: Claim, node: str, reason: str = "given back") -> Ending:
 def settle(endings: Sequence[Ending]) -> Recorded:
     """Record the endings, then tell whoever waits: workers, joiners, receivers."""
     recorded = record(endings)
-    accepted = recorded.accepted
-    mine = endings
-    if len(accepted) < len(endings):
-        mine = [ending for ending in endings if ending.claim.id in accepted]
     again = [
         ReadyRow(e.claim.id, e.claim.queue, e.claim.priority, e.run_at or e.claim.run_at)
-        for e in mine
+        for e in recorded.endings
         if e.status is State.SUBMITTED
     ]
     if again or recorded.promoted:
         ready.announce([*again, *recorded.promoted])
-    tell(mine)
+    tell(recorded.endings)
     return recorded
-
-
-def tell(endings: Sequence[Ending]) -> None:
-    joins.ended([e.claim.id.hex for e in endings if e.status is not State.SUBMITTED])
-    if not (signals.run_finished.receivers or signals.run_retried.receivers):
-        return
-    for e in endings:
-        facts = {
-            "run_id": e.claim.id,
-            "job": e.claim.job,
-            "attempt": e.claim.attempt,
-            "node": e.node,
-        }
-        if e.status is State.SUBMITTED:
-            signals.notify(signals.run_retried, Run, run_at=e.run_at, reason=e.reason, **facts)
-        else:
-            signals.notify(signals.run_finished, Run, status=e.status.value, **facts)

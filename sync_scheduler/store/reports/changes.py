@@ -27,12 +27,6 @@ _OVERLAP_ROWS = 200
 # Nobody is told about older things than this, whatever position they come with.
 _OLDEST = dt.timedelta(minutes=5)
 _OLDEST_ROWS = 5000
-_RETURNED = (
-    Attempt.Outcome.RETRIED,
-    Attempt.Outcome.CRASHED,
-    Attempt.Outcome.LOST,
-    Attempt.Outcome.GIVEN_BACK,
-)
 _POSITION = re.compile(r"([0-9]{1,14})-([0-9]{1,18})-([0-9]{1,18})")
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -199,7 +193,8 @@ def _of_run(kind: str, run: Run, at: dt.datetime) -> Change:
 
 
 def _returns(scope: Scope, start: dt.datetime, after: int) -> Iterator[Change]:
-    rows = scope.attempts().filter(id__gt=after, finished_at__gte=start, outcome__in=_RETURNED)
+    # Whatever the attempt came to: with no time to try again it was the last.
+    rows = scope.attempts().filter(id__gt=after, finished_at__gte=start, retry_at__isnull=False)
     for number, node, at, run, job, schedule in rows.order_by("-id").values_list(
         "number", "node", "finished_at", "run_id", "run__job", "run__schedule_name"
     )[:LIMIT]:

@@ -93,7 +93,7 @@ def test_what_happened_since_a_position_is_told_in_order(token: Client) -> None:
     # B12
     position = now_position(token)
     run = a_run("tests.noop", "running", attempt=2, node="n1")
-    an_attempt(run, "retried")
+    an_attempt(run, "retried", retry_at=clock.now())
     an_event(run, "heartbeat", progress=0.5, message="half of canary-4711")
     done = a_run("tests.add", "completed", attempt=1)
     a_run("tests.add", "skipped")

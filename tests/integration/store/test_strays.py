@@ -38,7 +38,7 @@ def test_a_run_that_no_living_worker_knows_is_a_dead_letter_after_the_grace_time
     young = a_run("tests.gone", dt.timedelta(seconds=1))
     known = a_run("tests.known", dt.timedelta(hours=1))
 
-    assert strays.bury_unknown(clock.now()) == [old.id]
+    assert strays.bury_unknown(clock.now()) == [(old.id, "tests.gone", 0)]
 
     statuses = dict(Run.objects.values_list("id", "status"))
     assert statuses == {old.id: "failed", young.id: "submitted", known.id: "submitted"}
