@@ -176,11 +176,21 @@ def _existing(run: Run) -> Run:
 
 def require_same(found: Run, *, job: str, given: Any, key: str | None) -> None:
     """Raise unless the Run that holds a key is the work for which the key is used now."""
-    if found.job != job or codec.unseal(found.input, f"The input of Run {found.id}") != given:
+    if (
+        not _is_same_job(found.job, job)
+        or codec.unseal(found.input, f"The input of Run {found.id}") != given
+    ):
         raise KeyConflict(
             f"The key {key!r} belongs to Run {found.id} of job {found.job!r} with"
             " another input; use another key, or the same input."
         )
+
+
+def _is_same_job(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    job = registry.find(one)
+    return job is not None and job is registry.find(other)  # its former name
 
 
 def _tell(run: Run) -> None:
@@ -249,6 +259,7 @@ def retry(run: Run, *, by: str = "", key: str | None = None) -> Run:
         key=None if key is None else f"retry:{run.id}:{key}",
         queue=run.queue,
         priority=run.priority,
+        max_attempts=run.max_attempts,
         timeout=run.timeout_seconds,
         meta=meta,
     )

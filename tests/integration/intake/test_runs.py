@@ -168,6 +168,15 @@ def test_a_failed_run_is_retried_as_a_new_run_that_is_linked_to_it() -> None:
     assert run.status == "failed"
 
 
+def test_a_retry_keeps_what_was_asked_for_at_submit() -> None:
+    # B6
+    run = jobs.noop.using(max_attempts=4, timeout=9, queue="slow", priority=3).submit()
+    run.cancel()
+    again = run.retry()
+    kept = (again.max_attempts, again.timeout_seconds, again.queue, again.priority)
+    assert kept == (4, 9, "slow", 3)
+
+
 def test_a_retry_answers_the_dead_letter_of_its_run() -> None:
     # B1: from the shell, over HTTP and in code as in the admin
     run = jobs.add.submit(a=1, b=2)

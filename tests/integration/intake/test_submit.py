@@ -186,6 +186,16 @@ def test_the_same_key_with_something_else_is_a_conflict() -> None:
     assert Run.objects.count() == 1
 
 
+def test_a_key_outlives_the_renaming_of_its_job() -> None:
+    # B5
+    before = jobs.renamed.using(key="k").submit()
+    Run.objects.filter(id=before.id).update(job="tests.former")
+    assert jobs.renamed.using(key="k").submit().id == before.id
+    Run.objects.filter(id=before.id).update(job="tests.nobody_knows_it")
+    with pytest.raises(KeyConflict):
+        jobs.renamed.using(key="k").submit()
+
+
 def test_keys_that_a_collation_would_mix_up_are_different() -> None:
     # B5
     runs = {jobs.noop.using(key=key).submit().id for key in ("a", "A", "a ", "á", "a\u0301")}
