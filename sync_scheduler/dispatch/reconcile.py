@@ -8,6 +8,7 @@ import datetime as dt
 from sync_scheduler import conf
 from sync_scheduler.coordination import client, ready_queue
 from sync_scheduler.intake.ready import announce
+from sync_scheduler.jobs import registry
 from sync_scheduler.store import upkeep, waiting
 from sync_scheduler.store.waiting import ReadyRow
 
@@ -28,7 +29,8 @@ def reconcile(now: dt.datetime, found: upkeep.Findings) -> Reconciled:
     """Put back what `found` says may have slipped. Raises nothing when Redis is away."""
     released: list[ReadyRow] = []
     if found.has_waiting:
-        released = waiting.release_free()
+        released = waiting.release_unlimited(registry.unlimited_names())
+        released += waiting.release_free()
         announce(released)
     pushed = 0
     if found.has_ready and conf.get().uses_redis:

@@ -16,6 +16,7 @@ from sync_scheduler.coordination import control, joins
 from sync_scheduler.errors import InvalidInput, JoinTimeout, KeyConflict, SchedulerError
 from sync_scheduler.intake import quotas
 from sync_scheduler.intake.endings import tell_finished
+from sync_scheduler.intake.gate import gate_of
 from sync_scheduler.intake.ready import announce_on_commit
 from sync_scheduler.jobs import ancestry, codec, payload, registry
 from sync_scheduler.jobs.definition import Job, Options
@@ -54,16 +55,8 @@ def row_values(job: Job, stored: dict[str, Any]) -> dict[str, Any]:
         "max_attempts": policy.max_attempts,
         "timeout_seconds": policy.timeout,
         "lease_seconds": policy.lease,
-        "gate": _gate(job, stored),
+        "gate": gate_of(job, stored),
     }
-
-
-def _gate(job: Job, stored: dict[str, Any]) -> str | None:
-    if job.policy.concurrency is None and job.policy.rate_limit is None:
-        return None
-    if job.policy.concurrency_key is not None:
-        stored = codec.unseal(stored, "The input")  # what counts together depends on it
-    return f"{job.name}:{job.concurrency_value(stored)}"[:300]
 
 
 def submit(job: Job, encoded: dict[str, Any], options: Options, origin: Origin = SUBMITTED) -> Run:
@@ -106,7 +99,7 @@ def submit_many(job: Job, inputs: Sequence[dict[str, Any]], options: Options) ->
         ids=uuid7_many(len(clean)),
         inputs=stored,
         texts=[text for _, text in clean],
-        gates=[_gate(job, one) for one in stored] if template.gate else [None] * len(clean),
+        gates=[gate_of(job, one) for one in stored] if template.gate else [None] * len(clean),
     )
     runs = births.insert_many(template, rows)
     announce_on_commit(runs)

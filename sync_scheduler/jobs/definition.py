@@ -43,6 +43,11 @@ class Policy:
     retention: dt.timedelta | None = None
     sensitive: tuple[str, ...] = ()
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether its runs count against a limit of the whole cluster."""
+        return self.concurrency is not None or self.rate_limit is not None
+
     def faults(self) -> list[str]:
         found = []
         if self.priority not in PRIORITIES:

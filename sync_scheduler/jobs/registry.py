@@ -48,6 +48,11 @@ def known_names() -> frozenset[str]:
     return frozenset(_jobs) | frozenset(_aliases)
 
 
+def unlimited_names() -> frozenset[str]:
+    """Those of them whose runs count against no limit."""
+    return frozenset(name for name in known_names() if not get(name).policy.is_limited)
+
+
 def remove(name: str) -> None:
     """Forget a job; for tests that declare their own."""
     job = _jobs.pop(name, None)

@@ -103,10 +103,12 @@ def pick(
 
 
 def claim(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
-    """Make these Runs this node's, as far as they are still to be had and known here.
+    """Make these Runs this node's, as far as they are still to be had and of these jobs.
 
     Runs that must not overlap with a running one are left alone; so is all but the first of
-    those among themselves. Runs that count against a limit pass through `store.gates` instead.
+    those among themselves. Jobs with a limit are not to be among `jobs`: their Runs pass through
+    `store.gates`. Only the code knows them: a Run may be older than its job's limit, or than the
+    deploy that took the limit away, and then its gate says nothing.
     """
     if not ids:
         return []
@@ -148,7 +150,7 @@ _CLAIM_SQL = f"""
 WITH picked AS MATERIALIZED (
   SELECT id, guard FROM sync_scheduler_run
   WHERE id = ANY(%(ids)s::uuid[]) AND status || '' = 'submitted' AND waiting_for IS NULL
-    AND gate IS NULL AND namespace = %(namespace)s AND run_at <= CLOCK_TIMESTAMP()
+    AND namespace = %(namespace)s AND run_at <= CLOCK_TIMESTAMP()
     AND job = ANY(ARRAY(SELECT JSONB_ARRAY_ELEMENTS_TEXT(%(jobs)s::jsonb)))
   ORDER BY id FOR UPDATE SKIP LOCKED
 ), free AS (
@@ -166,7 +168,7 @@ WITH picked AS MATERIALIZED (
 _CLAIM_ONE_SQL = f"""
 {_TAKE}
 WHERE r.id = %(id)s AND r.status || '' = 'submitted' AND r.waiting_for IS NULL
-  AND r.gate IS NULL AND r.namespace = %(namespace)s AND r.run_at <= CLOCK_TIMESTAMP()
+  AND r.namespace = %(namespace)s AND r.run_at <= CLOCK_TIMESTAMP()
   AND r.job = ANY(ARRAY(SELECT JSONB_ARRAY_ELEMENTS_TEXT(%(jobs)s::jsonb)))
   AND (r.guard IS NULL OR NOT EXISTS (
     SELECT 1 FROM sync_scheduler_run busy
@@ -209,7 +211,6 @@ def _claim_portably(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) 
             id__in=list(ids),
             status=lifecycle.State.SUBMITTED,
             waiting_for__isnull=True,
-            gate__isnull=True,
             job__in=list(jobs),
             run_at__lte=DatabaseNow(),
         ).order_by("id")

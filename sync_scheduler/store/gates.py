@@ -65,6 +65,16 @@ def claim_through_gates(ids: Sequence[uuid.UUID], node: str, limits: Mapping[str
     return Passed(claims=tuple(claims), delayed=tuple(delayed))
 
 
+def assign(gates: Mapping[uuid.UUID, str]) -> None:
+    """Let Runs that were submitted before their job had a limit count against it."""
+    by_gate: dict[str, list[uuid.UUID]] = defaultdict(list)
+    for run_id, gate in gates.items():
+        by_gate[gate].append(run_id)
+    for gate, ids in by_gate.items():
+        ready = Run.objects.filter(id__in=ids, status=State.SUBMITTED, gate__isnull=True)
+        repeat_on_deadlock(partial(ready.update, gate=gate))
+
+
 def _ready(ids: Sequence[uuid.UUID]) -> QuerySet[Run]:
     return Run.objects.filter(
         id__in=list(ids),

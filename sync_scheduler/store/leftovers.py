@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Run
@@ -20,6 +21,11 @@ class Leftover:
     run_at: dt.datetime
     guard: int | None
     gate: str | None
+
+
+def inputs(ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:
+    """The input of these Runs, as it is stored."""
+    return dict(Run.objects.filter(id__in=list(ids)).values_list("id", "input"))
 
 
 def still_ready(ids: Sequence[uuid.UUID]) -> list[Leftover]:

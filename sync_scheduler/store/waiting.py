@@ -11,10 +11,10 @@ import dataclasses
 import datetime as dt
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
@@ -108,6 +108,30 @@ def release_free() -> list[ReadyRow]:
     for name in list(names):
         released += repeat_on_deadlock(partial(_release_one, str(name)))
     return released
+
+
+def release_unlimited(jobs: Collection[str]) -> list[ReadyRow]:
+    """Let go what waits for a limit that its job no longer has.
+
+    Nothing that ends makes room at such a limit more often than one Run at a time.
+    """
+    parked = Run.objects.filter(
+        waiting_for__isnull=False,
+        waiting_for__startswith=gate_name(""),
+        status=State.SUBMITTED,
+        job__in=list(jobs),
+    ).order_by("id")
+    released: list[ReadyRow] = []
+    while rows := repeat_on_deadlock(partial(_let_go, parked)):
+        released += rows
+    return released
+
+
+def _let_go(parked: QuerySet[Run]) -> list[ReadyRow]:
+    with releasing_transaction():
+        rows = [ReadyRow(*row) for row in locked(parked).values_list(*_FACTS)[:_SWEEP_LIMIT]]
+        parked.filter(id__in=[row.id for row in rows]).order_by().update(waiting_for=None)
+        return rows
 
 
 def _release_one(name: str) -> list[ReadyRow]:

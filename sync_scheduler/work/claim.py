@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from sync_scheduler import clock, failpoints
 from sync_scheduler.coordination import announcer
 from sync_scheduler.coordination.ready_queue import Ready
+from sync_scheduler.intake import ready
+from sync_scheduler.intake.gate import gate_of
 from sync_scheduler.jobs import registry
 from sync_scheduler.store import claims, gates, leftovers, waiting
 from sync_scheduler.store.claims import Claim
+from sync_scheduler.store.leftovers import Leftover
+
+logger = logging.getLogger(__name__)
 
 # How long an id that this node cannot run stays out of the ready queue before somebody else,
 # or we again, get to see it.
@@ -24,21 +31,28 @@ class Known:
     """What this process can run; fixed once it has started."""
 
     jobs: frozenset[str]
+    # Those of them that have no limit: they are claimed many at a time.
+    free: frozenset[str]
     limits: Mapping[str, gates.Limit]
 
 
 def known() -> Known:
+    jobs, free = registry.known_names(), registry.unlimited_names()
     limits = {}
-    for name in registry.known_names():
+    for name in jobs - free:
         policy = registry.get(name).policy
-        if policy.concurrency is not None or policy.rate_limit is not None:
-            limits[name] = gates.Limit(concurrency=policy.concurrency, rate=policy.rate_limit)
-    return Known(jobs=registry.known_names(), limits=limits)
+        limits[name] = gates.Limit(concurrency=policy.concurrency, rate=policy.rate_limit)
+    return Known(jobs=jobs, free=free, limits=limits)
+
+
+def release_unlimited() -> None:
+    """Let go what an earlier version of the code has parked behind a limit that is gone."""
+    ready.announce(waiting.release_unlimited(registry.unlimited_names()))
 
 
 def claim_ids(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim]:
     """Claim these Runs as far as possible; what is left is parked, put off or put back."""
-    taken = claims.claim(ids, node, what.jobs)
+    taken = claims.claim(ids, node, what.free)
     if taken:
         failpoints.hit("after_claim_before_start")
     if len(taken) == len(ids):
@@ -67,8 +81,9 @@ def _handle_rest(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim
     if guarded:
         waiting.park_behind_guard(guarded)
     taken: list[Claim] = []
-    gated = [row for row in rest if row.gate is not None]
+    gated = [row for row in rest if row.job in what.limits]
     if gated:
+        _assign_gates([row for row in gated if row.gate is None])
         passed = gates.claim_through_gates([row.id for row in gated], node, what.limits)
         taken += passed.claims
         starts = dict(passed.delayed)
@@ -93,6 +108,29 @@ def _handle_rest(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim
         ]
     )
     return taken
+
+
+def _assign_gates(rows: Sequence[Leftover]) -> None:
+    """They were submitted when their job had no limit; it has one now."""
+    if not rows:
+        return
+    stored = leftovers.inputs([row.id for row in rows])
+    gates.assign({row.id: _gate_of(row, stored[row.id]) for row in rows if row.id in stored})
+
+
+def _gate_of(row: Leftover, stored: dict[str, Any]) -> str:
+    job = registry.get(row.job)
+    try:
+        return gate_of(job, stored) or job.name
+    except Exception:  # somebody's function, or an input that cannot be read any more
+        logger.exception(
+            "the concurrency_key of %s cannot be found for Run %s; it counts with all others"
+            " of which that is true",
+            row.job,
+            row.id,
+            extra={"event": "gate_failed"},
+        )
+        return job.name
 
 
 def _put_back(entries: list[Ready]) -> None:

@@ -87,3 +87,13 @@ def test_plain_runs_pass_async_ones_that_find_no_slot(site: Site) -> None:
     for run in waiting:
         assert run.cancel()
     assert node.stop() == 0
+
+
+def test_runs_of_a_job_that_has_lost_its_limit_are_drained(site: Site) -> None:
+    # B15: stored by a version of the code in which it had one
+    runs = jobs.noted.submit_many([{}] * 4)
+    Run.objects.update(gate="tests.noted:")
+    Run.objects.filter(id__in=[run.id for run in runs[:2]]).update(waiting_for="gate:tests.noted:")
+    node = site.start("--no-dispatch", "--drain", wait=False)
+    assert node.process.wait(30) == 0, site.report()
+    assert set(Run.objects.values_list("status", flat=True)) == {"completed"}

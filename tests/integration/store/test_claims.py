@@ -78,7 +78,7 @@ def test_a_claim_leaves_what_is_not_to_be_had() -> None:
         make(job="unknown"),
         make(run_at=clock.now() + dt.timedelta(hours=1)),
         make(waiting_for="gate:x"),
-        make(gate="limited:"),
+        make(job="limited", gate="limited:"),
     ]
     taken = claims.claim([*(run.id for run in others), free.id, uuid.uuid4()], "node", [JOB])
     assert [claim.id for claim in taken] == [free.id]
