@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError
+from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.models import F
 
 from sync_scheduler import conf, lifecycle
@@ -122,6 +122,10 @@ def claim(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Cl
                 found += repeat_on_deadlock(lambda one=one: _claim([one], node, jobs))  # type: ignore[misc]
             except IntegrityError:
                 continue
+            except (DatabaseError, InterfaceError):
+                if not found:
+                    raise
+                break  # those are ours and must get to the caller; the next claim will tell it
     if len(found) < 2:
         return found
     by_id = {claimed.id: claimed for claimed in found}

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import logging
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from django.db import DatabaseError, InterfaceError
 from django.db.models import QuerySet
 
 from sync_scheduler import conf
@@ -23,11 +25,14 @@ from sync_scheduler.store.locking import (
     DatabaseNow,
     connection,
     database_now,
+    is_outage,
     locked,
     releasing_transaction,
     repeat_on_deadlock,
 )
 from sync_scheduler.store.waiting import gate_name
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,8 @@ class Passed:
 def claim_through_gates(ids: Sequence[uuid.UUID], node: str, limits: Mapping[str, Limit]) -> Passed:
     """Claim those of these Runs that their limits let through; the others wait or are put off.
 
-    `limits` is by job name. Runs of jobs that are not in it are left alone.
+    `limits` is by job name. Runs of jobs that are not in it are left alone. What was claimed is
+    always handed on: an error at one gate is raised only if nothing has passed another.
     """
     rows = (
         _ready(ids)
@@ -59,7 +65,16 @@ def claim_through_gates(ids: Sequence[uuid.UUID], node: str, limits: Mapping[str
     claims: list[Claim] = []
     delayed: list[tuple[uuid.UUID, dt.datetime]] = []
     for gate in sorted(by_gate):
-        passed = repeat_on_deadlock(partial(_pass, gate, by_gate[gate], node, limits))
+        try:
+            passed = repeat_on_deadlock(partial(_pass, gate, by_gate[gate], node, limits))
+        except (DatabaseError, InterfaceError) as error:
+            away = is_outage(error)
+            if away and not claims:
+                raise
+            logger.exception("gate %s cannot be passed", gate, extra={"event": "gate_failed"})
+            if away:
+                break
+            continue
         claims += passed.claims
         delayed += passed.delayed
     return Passed(claims=tuple(claims), delayed=tuple(delayed))

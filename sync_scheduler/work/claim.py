@@ -51,14 +51,28 @@ def release_unlimited() -> None:
 
 
 def claim_ids(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim]:
-    """Claim these Runs as far as possible; what is left is parked, put off or put back."""
+    """Claim these Runs as far as possible; what is left is parked, put off or put back.
+
+    Whatever goes wrong with those: what was claimed before is the caller's, or nobody would ever
+    execute it.
+    """
     taken = claims.claim(ids, node, what.free)
     if taken:
         failpoints.hit("after_claim_before_start")
     if len(taken) == len(ids):
         return taken
     have = {one.id for one in taken}
-    return taken + _handle_rest([one for one in ids if one not in have], node, what)
+    try:
+        taken += _handle_rest([one for one in ids if one not in have], node, what)
+    except Exception:
+        if not taken:
+            raise
+        logger.exception(
+            "%d runs could not be looked after",
+            len(ids) - len(have),
+            extra={"event": "rest_failed"},
+        )
+    return taken
 
 
 def poll(
