@@ -36,7 +36,7 @@ from sync_scheduler.admin.pages import Dashboard, Page
 from sync_scheduler.admin.section import Section
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Node, Run, Schedule
-from sync_scheduler.models.run import READY
+from sync_scheduler.models.run import HELD, READY
 from sync_scheduler.store.locking import database_now
 
 _HOUR = dt.timedelta(hours=1)
@@ -201,7 +201,7 @@ def _facts(now: dt.datetime, known: list[Node]) -> dict[str, Any]:
         retrying=Count("id", filter=Q(attempt__gt=0)),
         oldest=Min("run_at", filter=Q(run_at__lte=now)),
     )
-    held = Run.objects.filter(waiting_for__isnull=False).count()
+    held = Run.objects.filter(HELD).count()
     oldest = active["oldest"]
     return {
         "workers": len(workers),

@@ -21,14 +21,14 @@ from sync_scheduler.admin.address import identifier, number, query
 from sync_scheduler.admin.run_rows import COLUMNS
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Run
-from sync_scheduler.models.run import READY
+from sync_scheduler.models.run import HELD, READY
 
 PAGE = 50
 # How many rows are looked at when no index knows the answer; then the reader decides to go on.
 SEARCHED = 10_000
 
 # Ready, or waiting for another run: each of the two has an index over just these rows.
-WAITING = (READY, Q(waiting_for__isnull=False))
+WAITING = (READY, HELD)
 ACTIVE_PARTS = {"waiting": WAITING, "running": (Q(status=State.RUNNING),)}
 MOST_ACTIVE = 2_000
 TROUBLED_STATES = frozenset({"failed", "cancelled", "skipped"})

@@ -94,6 +94,7 @@ def _take_back(silence: nodes.Silence) -> int:
             extra={"event": "node_lost", "node": silence.node},
         )
         announce(leftovers.still_ready(list(recorded.accepted)))
+    if recorded.promoted:
         announce(recorded.promoted)
         tell(recorded.endings)
     return len(recorded.accepted)

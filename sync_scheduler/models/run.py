@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ACTIVE = models.Q(status__in=("submitted", "running"))
 READY = models.Q(status="submitted", waiting_for__isnull=True)
+# Waiting for another run. (A cancelled one may wait too: for its own handler to end.)
+HELD = models.Q(status="submitted", waiting_for__isnull=False)
 RUNNING = models.Q(status="running")
 # Ended, but not as it should: the few that people look for among all that completed.
 TROUBLED = models.Q(status__in=("failed", "timed_out", "cancelled", "skipped"))
@@ -89,7 +91,8 @@ class Run(Namespaced):
     guard = models.BigIntegerField(null=True, editable=False)
     # The limit that this run counts against (concurrency, rate); NULL: none.
     gate = models.CharField(max_length=300, null=True, editable=False)  # noqa: DJ001
-    # What a ready run waits for; NULL: nothing. Out of the ready index while it waits.
+    # What a ready run waits for; NULL: nothing. Out of the ready index while it waits. A cancelled
+    # one that holds a place waits for its handler; see `store.lingering`.
     waiting_for = models.CharField(max_length=300, null=True, editable=False)  # noqa: DJ001
     epoch = models.BigIntegerField(null=True, editable=False)
     retry_of = models.UUIDField(null=True, editable=False)

@@ -51,7 +51,10 @@ class Housekeeping:
             self._term, self._due = term, {}
         if self._is_due("reconcile", settings.RECONCILE_INTERVAL):
             reconcile.reconcile(now, found)
-        if found.has_running and self._is_due("sweep", settings.SWEEP_INTERVAL):
+        # What waits may wait for a handler of a node that is lost, though nothing runs.
+        if (found.has_running or found.has_waiting) and self._is_due(
+            "sweep", settings.SWEEP_INTERVAL
+        ):
             sweep.sweep(now, self._contact)
         if self._is_due("mend", _MEND_SECONDS):
             self._mender.mend(now, term.epoch)

@@ -76,7 +76,11 @@ class Ledger:
     def note_report(self, claim: Claim, report: Report, node: str) -> None:
         """A handler has ended."""
         if report.kind == "lost":
-            return  # no longer ours: whoever took it over decides
+            # No longer ours: whoever took it over decides. It will be refused, but what was
+            # cancelled has kept its place until now.
+            if claim.guard is not None or claim.gate is not None:
+                self.note(complete.given_back(claim, node, "its claim got lost"))
+            return
         if report.kind == "stored":
             self._stored.append(complete.ending_of(claim, report._replace(kind="done"), node))
         else:

@@ -27,7 +27,6 @@ from sync_scheduler.processes.watch import Watch
 from sync_scheduler.processes.worker import Worker
 from sync_scheduler.store import nodes
 from sync_scheduler.timing import zones
-from sync_scheduler.work import claim as claiming
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +73,6 @@ class Service:
             self._worker = Worker(pool, self._queues, self.node, drain=self._plan.drain)
         watch = Watch(self._facts(), self._worker)
         watch.start()
-        if self._worker is not None:
-            claiming.release_unlimited()
         probe = (
             health.serve(self._plan.health_port, self.is_alive) if self._plan.health_port else None
         )

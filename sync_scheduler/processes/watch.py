@@ -16,8 +16,9 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 
 from sync_scheduler import clock, conf
 from sync_scheduler.coordination import client, control
-from sync_scheduler.store import claims, nodes, queues
+from sync_scheduler.store import claims, lingering, nodes, queues
 from sync_scheduler.store.locking import database_now
+from sync_scheduler.work import claim as claiming
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Watch:
         nodes.enter(self._facts)
         if self._worker is not None:
             self._look_at_queues(self._worker)
+            claiming.release_unlimited()
         self._beat_at = clock.monotonic() + conf.get().NODE_HEARTBEAT
         for thread in self._threads:
             thread.start()
@@ -94,6 +96,9 @@ class Watch:
             nodes.enter(self._facts)
         if self._worker is not None:
             self._look_at_queues(self._worker)
+            # Cancelled, and nobody here executes it: its place would be kept for ever.
+            for claim in lingering.of_node(self._facts.name):
+                self._worker.found(claim)
         self._beat_at = clock.monotonic() + conf.get().NODE_HEARTBEAT
 
     def _look(self, worker: Watched) -> None:

@@ -1,4 +1,7 @@
-"""How a Run is cancelled: at once, if it has not ended. A completion that races it loses."""
+"""How a Run is cancelled: at once, if it has not ended. A completion that races it loses.
+
+Its place is another matter: while its handler is at work nobody else may have it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,6 @@ class Cancelled:
 
     cancelled: bool
     was_running: bool = False
-    promoted: tuple[waiting.ReadyRow, ...] = ()
 
 
 def cancel(run_id: uuid.UUID, *, reason: str, by: str) -> Cancelled:
@@ -45,11 +47,12 @@ def _cancel(run_id: uuid.UUID, reason: str, by: str) -> Cancelled:
             return Cancelled(cancelled=False)
         now = database_now()
         was_running = run.status == State.RUNNING
+        has_place = run.guard is not None or run.gate is not None
         Run.objects.filter(id=run_id, status=run.status, token=run.token).update(
             status=State.CANCELLED,
             finished_at=now,
             reason=(reason or "cancelled")[:_TEXT_LIMIT],
-            waiting_for=None,
+            waiting_for=waiting.HANDLER if was_running and has_place else None,
         )
         if was_running:
             Attempt.objects.using(alias()).create(
@@ -69,10 +72,4 @@ def _cancel(run_id: uuid.UUID, reason: str, by: str) -> Cancelled:
             attempt=run.attempt,
             data={"reason": reason, "by": by},
         )
-        promoted: list[waiting.ReadyRow] = []
-        if was_running:
-            promoted = waiting.promote(
-                guards=[] if run.guard is None else [run.guard],
-                gates=[] if run.gate is None else [run.gate],
-            )
-        return Cancelled(cancelled=True, was_running=was_running, promoted=tuple(promoted))
+        return Cancelled(cancelled=True, was_running=was_running)

@@ -27,6 +27,7 @@ from sync_scheduler.store.locking import (
     speaks_arrays,
 )
 from sync_scheduler.store.statements import stream
+from sync_scheduler.store.waiting import HANDLER, held_guards
 
 FACTS = (
     "id",
@@ -162,11 +163,13 @@ WITH picked AS MATERIALIZED (
   UNION ALL
   (SELECT DISTINCT ON (guard) id FROM picked WHERE guard IS NOT NULL AND NOT EXISTS (
      SELECT 1 FROM sync_scheduler_run busy
-     WHERE busy.guard = picked.guard AND busy.status = 'running')
+     WHERE busy.guard = picked.guard AND busy.status = 'running') AND NOT EXISTS (
+     SELECT 1 FROM sync_scheduler_run busy
+     WHERE busy.waiting_for = '{HANDLER}' AND busy.guard = picked.guard)
    ORDER BY guard, id)
 )
 {_TAKE} FROM free WHERE r.id = free.id {_ANSWER}
-"""  # noqa: S608  # nothing but column names is put into the text
+"""  # noqa: S608  # nothing but names is put into the text
 # What comes from idle comes alone. It need not be kept apart from others, and waiting for a lock
 # that holds up nothing else is harmless.
 _CLAIM_ONE_SQL = f"""
@@ -176,7 +179,9 @@ WHERE r.id = %(id)s AND r.status || '' = 'submitted' AND r.waiting_for IS NULL
   AND r.job = ANY(ARRAY(SELECT JSONB_ARRAY_ELEMENTS_TEXT(%(jobs)s::jsonb)))
   AND (r.guard IS NULL OR NOT EXISTS (
     SELECT 1 FROM sync_scheduler_run busy
-    WHERE busy.guard = r.guard AND busy.status = 'running'))
+    WHERE busy.guard = r.guard AND busy.status = 'running') AND NOT EXISTS (
+    SELECT 1 FROM sync_scheduler_run busy
+    WHERE busy.waiting_for = '{HANDLER}' AND busy.guard = r.guard))
 {_ANSWER}
 """  # noqa: S608
 
@@ -219,12 +224,7 @@ def _claim_portably(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) 
             run_at__lte=DatabaseNow(),
         ).order_by("id")
         rows = list(locked(ready).values_list("id", "guard"))
-        guards = {guard for _, guard in rows if guard is not None}
-        busy = set(
-            Run.objects.filter(guard__in=guards, status=lifecycle.State.RUNNING).values_list(
-                "guard", flat=True
-            )
-        )
+        busy = held_guards({guard for _, guard in rows if guard is not None})
         free = []
         for run_id, guard in rows:
             if guard is not None:

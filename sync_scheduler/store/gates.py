@@ -30,7 +30,7 @@ from sync_scheduler.store.locking import (
     releasing_transaction,
     repeat_on_deadlock,
 )
-from sync_scheduler.store.waiting import gate_name
+from sync_scheduler.store.waiting import gate_name, held_guards, holders
 
 logger = logging.getLogger(__name__)
 
@@ -132,12 +132,8 @@ def _through(
     delayed: list[tuple[uuid.UUID, dt.datetime]] = []
     room = len(runs)
     if limit.concurrency is not None:
-        room = limit.concurrency - Run.objects.filter(gate=gate.name, status=State.RUNNING).count()
-    busy = set(
-        Run.objects.filter(
-            guard__in=[guard for *_, guard in runs if guard is not None], status=State.RUNNING
-        ).values_list("guard", flat=True)
-    )
+        room = limit.concurrency - holders(gate.name)
+    busy = held_guards({guard for *_, guard in runs if guard is not None})
     free_at = gate.free_at or now
     spacing = dt.timedelta(seconds=limit.rate.spacing_seconds if limit.rate else 0)
     for run_id, _, guard in runs:

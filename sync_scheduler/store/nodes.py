@@ -13,6 +13,7 @@ from django.db.models import Max, Q
 from sync_scheduler import conf
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import Attempt, Node, Run
+from sync_scheduler.store import lingering
 from sync_scheduler.store.claims import FACTS, Claim
 from sync_scheduler.store.locking import DatabaseNow, database_now
 from sync_scheduler.store.outcomes import Ending, Recorded, record
@@ -35,7 +36,7 @@ class NodeFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A node that has running Runs and how long it has not reported; infinite: it is gone."""
+    """A node with handlers at work and how long it has not reported; infinite: it is gone."""
 
     node: str
     seconds: float
@@ -72,7 +73,7 @@ def holdings(name: str) -> dict[uuid.UUID, int]:
 
 
 def silences() -> list[Silence]:
-    """How long each node that holds running Runs has been silent.
+    """How long each node with handlers at work has been silent.
 
     A claim is a sign of life as good as a heartbeat: on a busy machine a node may claim and run
     while its pulse is late.
@@ -81,6 +82,7 @@ def silences() -> list[Silence]:
     holders: dict[str, dt.datetime | None] = dict(
         running.annotate(claimed_at=Max("started_at")).values_list("node", "claimed_at")
     )
+    holders |= dict.fromkeys(lingering.nodes() - holders.keys())
     if not holders:
         return []
     now = database_now()
@@ -103,19 +105,21 @@ def silences() -> list[Silence]:
 def take_back(silence: Silence) -> Recorded:
     """Make the lost node's Runs ready again, in small batches, as far as their lease is over.
 
+    Those of them that were cancelled give up the places that their handlers kept.
+
     The first time a Run only becomes a suspect, which runs alone; a suspect whose node died is
     charged, and after too many of those it is dead.
     """
     settings = conf.get()
-    lost = Run.objects.filter(node=silence.node, status=State.RUNNING)
+    over = Q()
     if math.isfinite(silence.seconds):
         over = Q(lease_seconds__lte=silence.seconds)
         if silence.seconds >= settings.NODE_LEASE:
             over |= Q(lease_seconds__isnull=True)
-        lost = lost.filter(over)
+    lost = Run.objects.filter(over, node=silence.node, status=State.RUNNING)
     accepted: set[uuid.UUID] = set()
     endings: list[Ending] = []
-    promoted: list[Any] = []
+    promoted: list[Any] = lingering.release(silence.node, over)
     last = None
     while True:
         page = lost if last is None else lost.filter(id__gt=last)

@@ -20,7 +20,7 @@ from sync_scheduler import clock, lifecycle
 from sync_scheduler.jobs import payload
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Attempt, DeadLetter, Run
-from sync_scheduler.store import waiting
+from sync_scheduler.store import lingering, waiting
 from sync_scheduler.store.claims import Claim
 from sync_scheduler.store.locking import (
     alias,
@@ -94,9 +94,10 @@ def record(endings: Sequence[Ending]) -> Recorded:
             accepted = _write(endings)
             mine = _those(endings, accepted)
             _bury(mine)
-            promoted = waiting.promote(
-                guards=[e.claim.guard for e in mine if e.claim.guard is not None],
-                gates=[e.claim.gate for e in mine if e.claim.gate is not None],
+            # What is refused may be the end of a handler that was cancelled and kept its place.
+            late = [ending.claim for ending in endings if ending.claim.id not in accepted]
+            promoted = waiting.promote_after(
+                [*(ending.claim for ending in mine), *lingering.ended(late)]
             )
             return Recorded(accepted=accepted, endings=mine, promoted=tuple(promoted))
 

@@ -30,7 +30,8 @@ class Span:
     but: frozenset[str] = frozenset()
 
     def query(self) -> Q:
-        found = Q(finished_at__lte=self.until)
+        # A cancelled Run whose handler is still at work keeps a place, and so its row.
+        found = Q(finished_at__lte=self.until, waiting_for__isnull=True)
         if self.after is not None:
             found &= Q(finished_at__gt=self.after)
         if self.only is not None:

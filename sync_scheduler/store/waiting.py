@@ -11,10 +11,11 @@ import dataclasses
 import datetime as dt
 import uuid
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
@@ -25,6 +26,8 @@ from sync_scheduler.store.locking import (
     repeat_on_deadlock,
 )
 
+# What a cancelled Run waits for whose handler is still at work; see `store.lingering`.
+HANDLER = "handler"
 _FACTS = ("id", "queue", "priority", "run_at")
 _SWEEP_LIMIT = 1000
 
@@ -45,11 +48,28 @@ def gate_name(gate: str) -> str:
     return f"gate:{gate}"
 
 
-def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
-    """Let these Runs wait, as far as a run of their schedule is running right now.
+def held_guards(guards: Collection[int]) -> set[int | None]:
+    """Those of these that a running Run holds, or a cancelled one whose handler is at work."""
+    if not guards:
+        return set()
+    rows = Run.objects.filter(guard__in=guards).order_by()
+    # In this order: a Run that is cancelled between the two is found by both.
+    running = set(rows.filter(status=State.RUNNING).values_list("guard", flat=True))
+    return running | set(rows.filter(waiting_for=HANDLER).values_list("guard", flat=True))
 
-    The running row is locked while we write: either its completion comes first and we find
-    nothing to wait for, or it comes after us and finds the waiting Run.
+
+def holders(gate: str) -> int:
+    """How many places of a limit are taken."""
+    rows = Run.objects.filter(gate=gate).order_by()
+    running = rows.filter(status=State.RUNNING).count()
+    return running + rows.filter(waiting_for=HANDLER).count()
+
+
+def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
+    """Let these Runs wait, as far as another run of their schedule holds their guard right now.
+
+    The row that holds it is locked while we write: either its end comes first and we find nothing
+    to wait for, or it comes after us and finds the waiting Run.
     """
     rows = Run.objects.filter(id__in=list(ids), guard__isnull=False).values_list("id", "guard")
     # Each in a transaction of its own: whoever holds one row while asking for another may meet
@@ -63,14 +83,36 @@ def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
 
 def _park(run_id: uuid.UUID, guard: int) -> int:
     with releasing_transaction():
-        running = Run.objects.filter(guard=guard, status=State.RUNNING)
-        if connection().features.has_select_for_update:
-            running = running.select_for_update()
-        if running.values_list("id", flat=True).first() is None:
+        if not any(_locks(guard, how) for how in (Q(status=State.RUNNING), Q(waiting_for=HANDLER))):
             return 0
         return Run.objects.filter(
             id=run_id, status=State.SUBMITTED, waiting_for__isnull=True
         ).update(waiting_for=guard_name(guard))
+
+
+def _locks(guard: int, how: Q) -> bool:
+    holder = Run.objects.filter(how, guard=guard)
+    if connection().features.has_select_for_update:
+        holder = holder.select_for_update()
+    return holder.values_list("id", flat=True).first() is not None
+
+
+class Place(Protocol):
+    """What a Run holds while it runs."""
+
+    @property
+    def guard(self) -> int | None: ...
+    @property
+    def gate(self) -> str | None: ...
+
+
+def promote_after(ended: Iterable[Place]) -> list[ReadyRow]:
+    """Let those go that waited for these. Call inside the transaction that ended them."""
+    places = list(ended)
+    return promote(
+        guards=[place.guard for place in places if place.guard is not None],
+        gates=[place.gate for place in places if place.gate is not None],
+    )
 
 
 def promote(*, guards: Sequence[int], gates: Sequence[str]) -> list[ReadyRow]:
@@ -96,10 +138,11 @@ def release_free() -> list[ReadyRow]:
     A gate's limit is known to the job's code, not to the row: a Run let go too early is parked
     again at its claim.
     """
-    busy = Run.objects.filter(guard=OuterRef("guard"), status=State.RUNNING)
+    same = Run.objects.filter(guard=OuterRef("guard"))
+    is_held = Exists(same.filter(status=State.RUNNING)) | Exists(same.filter(waiting_for=HANDLER))
     names = (
         Run.objects.filter(waiting_for__isnull=False, status=State.SUBMITTED)
-        .exclude(Exists(busy), guard__isnull=False)
+        .exclude(is_held, guard__isnull=False)
         .order_by()
         .values_list("waiting_for", flat=True)
         .distinct()[:_SWEEP_LIMIT]

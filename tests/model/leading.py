@@ -154,8 +154,9 @@ class Leading(Planning):
         done = reconcile.reconcile(self.now, upkeep.probe(self.now))
         seen["waiting runs released"] += done.released
         self.finish_rule()
-        running = {row.guard for row in self.ledger.rows.values() if row.status == "running"}
-        for guard in {row.guard for row in self.ledger.rows.values() if row.waiting_for}:
+        rows = self.ledger.rows.values()
+        running = {r.guard for r in rows if r.status == "running" or r.waiting_for == "handler"}
+        for guard in {row.guard for row in rows if row.waiting_for}:
             waiting = [r for r in self.ledger.rows.values() if r.guard == guard and r.is_active]
             if guard is not None and guard not in running:
                 assert any(row.waiting_for is None for row in waiting), "waits for nobody"

@@ -105,10 +105,12 @@ class Ledger:
 def _check_change(before: Row, after: Row) -> None:
     if before.status == after.status:
         if before.status in lifecycle.TERMINAL:
-            # A removed schedule leaves its Runs behind without it; nothing else changes.
-            assert before._replace(schedule_id=None) == after._replace(schedule_id=None), (
-                f"{before} had ended and became {after}"
-            )
+            # A removed schedule leaves its Runs behind without it, and a handler that was
+            # cancelled ends some day; nothing else changes.
+            waits = before.waiting_for if after.waiting_for else None
+            assert before._replace(schedule_id=None, waiting_for=waits) == after._replace(
+                schedule_id=None
+            ), f"{before} had ended and became {after}"
     else:
         assert lifecycle.may_follow(before.status, after.status), f"{before} became {after}"
     claimed = before.status == "submitted" and after.status == "running"
@@ -121,11 +123,14 @@ def _check_counters(row: Row) -> None:
     assert 0 <= row.attempt - row.crashes <= row.max_attempts, f"{row}: too many attempts"
     assert row.crashes <= limit, f"{row}: too many crashes"
     assert row.crashes < limit or row.status == "failed", f"{row}: lives on after its crashes"
-    assert row.waiting_for is None or row.status == "submitted", f"{row} waits though it does not"
+    if row.status != "submitted":
+        is_lingering = row.status == "cancelled" and row.waiting_for == "handler"
+        assert row.waiting_for is None or is_lingering, f"{row} waits though it does not"
 
 
 def _check_concurrency(found: dict[uuid.UUID, Row]) -> None:
-    running = [row for row in found.values() if row.status == "running"]
+    # A handler that was cancelled is at work until it says that it has ended.
+    running = [r for r in found.values() if r.status == "running" or r.waiting_for == "handler"]
     guards = Counter(row.guard for row in running if row.guard is not None)
     assert all(n == 1 for n in guards.values()), f"runs overlap: {guards}"
     gates = Counter(row.gate for row in running if row.gate is not None)

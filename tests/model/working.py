@@ -11,7 +11,7 @@ from hypothesis.stateful import rule
 from sync_scheduler.errors import KeyConflict, LeaseLost
 from sync_scheduler.models import Run, Schedule
 from sync_scheduler.store import claims as claiming
-from sync_scheduler.store import nodes, steps
+from sync_scheduler.store import lingering, nodes, steps
 from sync_scheduler.store.claims import Claim
 from sync_scheduler.store.outcomes import Ending
 from sync_scheduler.work import claim, complete
@@ -133,6 +133,9 @@ class Working(Leading):
             assert after is not None and after.status == ending.status
             assert before is not None and after.attempt == before.attempt - int(ending.refund)
         else:
+            if before is not None and (before.token, before.waiting_for) == (one.token, "handler"):
+                before = before._replace(waiting_for=None)
+                seen["handlers ended after a cancel"] += 1
             assert after == before, "an attempt that was over wrote something"
 
     def _ending(self, one: Claim, how: str, delay: float) -> Ending:
@@ -195,6 +198,8 @@ class Working(Leading):
                 assert one is not None
                 if row.node == "work-1":
                     complete.settle([self._ending(one, "done", 0.0)])
+            for one in lingering.of_node("work-1"):
+                complete.settle([self._ending(one, "cancel", 0.0)])
             self.finish_rule()
         self.look(is_full=True)
         seen["came to rest"] += 1

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from sync_scheduler.models import Run
+import pytest
+from django.db import connection
+
+from sync_scheduler import cron
+from sync_scheduler.models import Run, Schedule
 from tests.faults import figures
 from tests.faults.harness import Site, audit
 from tests.faults.seed import chance
 from tests.services import Server
 from tests.testapp import jobs
-from tests.testapp.models import Counter
+from tests.testapp.models import Counter, Effect
 
 
 def test_a_cancel_at_any_moment_is_decided_once(site: Site) -> None:
@@ -75,3 +80,55 @@ def test_a_running_handler_notices_its_cancellation_while_redis_is_down(
     run.refresh_from_db()
     assert run.status == "cancelled"
     assert [a.outcome for a in run.attempts.all()] == ["cancelled"]
+
+
+def test_a_cancelled_handler_keeps_its_place_until_it_has_ended(site: Site, tmp_path: Path) -> None:
+    # B8, B15
+    node = site.start("--no-dispatch", "--processes=1", "--threads=4")
+    ends = [tmp_path / str(number) for number in range(5)]
+    runs = [jobs.limited.submit(path=str(end)) for end in ends]
+    site.wait(lambda: len(site.lines()) == 2, "two have started")
+    site.wait(lambda: Run.objects.filter(waiting_for__isnull=False).count() == 3, "three wait")
+    assert runs[0].cancel()
+    # Whatever the cancel had let go would have been taken before this one.
+    site.wait_ended([jobs.noop.submit()])
+    assert len(site.lines()) == 2
+    ends[0].touch()
+    site.wait_line("end limited", str(runs[0].id))
+    site.wait_line("start limited", str(runs[2].id))
+
+    assert runs[1].cancel() and runs[2].cancel()
+    node.kill()
+    site.start("--processes=1", "--threads=4")
+    site.wait_line("start limited", str(runs[3].id))
+    site.wait_line("start limited", str(runs[4].id))
+    for end in ends:
+        end.touch()
+    site.wait_ended(runs)
+    statuses = [run.status for run in Run.objects.filter(job="tests.limited").order_by("id")]
+    assert statuses == ["cancelled", "cancelled", "cancelled", "completed", "completed"]
+
+
+def test_an_atomic_handler_that_was_cancelled_gives_up_its_place(
+    site: Site, tmp_path: Path
+) -> None:
+    # A11, B8, B16: its worker says only that it was no longer its own
+    if connection.vendor == "sqlite":
+        pytest.skip("an atomic handler that writes keeps everybody else from writing")
+    site.start("--no-dispatch", "--processes=1", "--threads=2")
+    end = tmp_path / "end"
+    schedule = Schedule.objects.register(
+        "alone",
+        job=jobs.atomic_wait,
+        rule=cron("0 0 1 1 *", tz="UTC"),
+        input={"name": "alone", "path": str(end)},
+    ).schedule
+    first, second = schedule.trigger_now(), schedule.trigger_now()
+    site.wait_line("start atomic_wait", str(first.id))
+    assert first.cancel()
+    site.wait_ended([jobs.noop.submit()])
+    assert len(site.lines()) == 1
+    end.touch()
+    site.wait_ended([second])
+    assert Run.objects.get(pk=second.pk).status == "completed"
+    assert Effect.objects.get().run == str(second.pk)

@@ -196,15 +196,6 @@ def test_however_a_run_ends_the_next_one_is_let_go(status: State) -> None:
     assert [row.id for row in recorded.promoted] == [follower.id]
 
 
-def test_cancelling_a_running_run_lets_the_next_one_go() -> None:
-    # A11, B8
-    running, follower = make(status="running", guard=7, token=1), make(guard=7)
-    waiting.park_behind_guard([follower.id])
-    done = cancels.cancel(running.id, reason="", by="")
-    assert (done.cancelled, done.was_running) == (True, True)
-    assert [row.id for row in done.promoted] == [follower.id]
-
-
 def test_nothing_waits_behind_a_schedule_that_is_free() -> None:
     # A11
     run = make(guard=7)
