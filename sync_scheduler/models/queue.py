@@ -49,8 +49,10 @@ class Gate(Namespaced):
     """Locked while runs pass through it, so that counting and claiming are one step."""
 
     name = models.CharField(max_length=300)
-    # When the next run may start, under a rate limit (the theoretical arrival time).
+    # Not used any more; nodes of the version before `starts` read it while that is rolled out.
     free_at = models.DateTimeField(null=True)
+    # Under a rate limit: the starts that still count; see `jobs.limits.Allowance`.
+    starts = models.JSONField(null=True)
 
     objects = NamespacedManager["Gate"]()
 

@@ -17,7 +17,7 @@ from django.db import DatabaseError, InterfaceError
 from django.db.models import QuerySet
 
 from sync_scheduler import conf
-from sync_scheduler.jobs.limits import RateLimit
+from sync_scheduler.jobs.limits import Allowance, RateLimit
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
 from sync_scheduler.store.claims import Claim, take
@@ -134,41 +134,28 @@ def _through(
     if limit.concurrency is not None:
         room = limit.concurrency - holders(gate.name)
     busy = held_guards({guard for *_, guard in runs if guard is not None})
-    free_at = gate.free_at or now
-    spacing = dt.timedelta(seconds=limit.rate.spacing_seconds if limit.rate else 0)
+    allowance = None if limit.rate is None else Allowance(limit.rate, gate.starts or (), now)
     for run_id, _, guard in runs:
         if guard is not None and guard in busy:
             continue  # parked behind its guard by the caller
         if len(going) >= room:
             staying.append(run_id)
-        elif limit.rate is not None and not _may_start(limit.rate, free_at, now):
+        elif allowance is not None and not allowance.take():
             # One behind the other: together they would all come back for a single place.
-            delayed.append((run_id, _start_of(limit.rate, free_at + len(delayed) * spacing)))
+            delayed.append((run_id, allowance.next_start()))
         else:
             going.append(run_id)
             if guard is not None:
                 busy.add(guard)
-            if limit.rate is not None:
-                free_at = max(free_at, now) + spacing
     Run.objects.filter(id__in=staying, status=State.SUBMITTED).update(
         waiting_for=gate_name(gate.name)
     )
     for run_id, start in delayed:
         Run.objects.filter(id=run_id, status=State.SUBMITTED).update(run_at=start)
-    if going and limit.rate is not None:
-        Gate.objects.filter(pk=gate.pk).update(free_at=free_at)
+    if going and allowance is not None:
+        Gate.objects.filter(pk=gate.pk).update(starts=allowance.starts)
     claims = take(going, node) if going else []
     return Passed(claims=tuple(claims), delayed=tuple(delayed))
-
-
-def _may_start(rate: RateLimit, free_at: dt.datetime, now: dt.datetime) -> bool:
-    return _start_of(rate, free_at) <= now
-
-
-def _start_of(rate: RateLimit, free_at: dt.datetime) -> dt.datetime:
-    """When the next start fits: a whole allowance may be used in a burst, then it refills."""
-    burst = dt.timedelta(seconds=rate.seconds - rate.spacing_seconds)
-    return free_at - burst
 
 
 def _locked_gate(name: str) -> Gate:

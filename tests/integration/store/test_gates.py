@@ -15,6 +15,7 @@ from sync_scheduler.store.gates import Limit
 from sync_scheduler.store.locking import database_now
 from tests.integration.store.runs import JOB, claim_of, make, record
 from tests.integration.store.test_claims import in_threads
+from tests.services.server import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -123,27 +124,59 @@ def test_jobs_that_this_node_does_not_know_are_left_alone() -> None:
 def test_starts_beyond_the_rate_are_put_off() -> None:
     # B15
     limit = {JOB: Limit(concurrency=None, rate=parse_rate("3/h"))}
-    runs = [make(gate="g") for _ in range(5)]
+    runs = [make(gate="g") for _ in range(8)]
     before = database_now()
     passed = gates.claim_through_gates([run.id for run in runs], "node", limit)
     assert len(passed.claims) == 3
     assert [run_id for run_id, _ in passed.delayed] == ids(runs[3:])
-    first, second = (start for _, start in passed.delayed)
-    assert first - before >= dt.timedelta(minutes=19)
-    # One behind the other, or all would come back for a single place.
-    assert second - first == dt.timedelta(minutes=20)
+    starts = [start for _, start in passed.delayed]
+    assert before + dt.timedelta(hours=1) <= starts[0] <= database_now() + dt.timedelta(hours=1)
+    # One behind the other, or all would come back for the same places.
+    behind = starts[0] + dt.timedelta(hours=1)
+    assert starts == [starts[0]] * 3 + [behind] * 2
     for run_id, start in passed.delayed:
         assert Run.objects.get(id=run_id).run_at == start
     assert claims.pick([], [JOB], 10) == []
 
 
-def test_an_allowance_comes_back_with_time() -> None:
+def test_a_start_counts_for_a_whole_period() -> None:
     # B15
     limit = {JOB: Limit(concurrency=None, rate=parse_rate("3/h"))}
-    first = [make(gate="g").id for _ in range(3)]
-    assert len(gates.claim_through_gates(first, "node", limit).claims) == 3
-    gate = Gate.objects.get()
-    assert gate.free_at is not None
-    Gate.objects.update(free_at=gate.free_at - dt.timedelta(minutes=41))
-    more = [make(gate="g").id for _ in range(3)]
-    assert len(gates.claim_through_gates(more, "node", limit).claims) == 2
+
+    def pass_all() -> int:
+        more = [make(gate="g").id for _ in range(5)]
+        return len(gates.claim_through_gates(more, "node", limit).claims)
+
+    def wait(minutes: int) -> None:
+        gate = Gate.objects.get()
+        assert gate.starts is not None
+        Gate.objects.update(starts=[[at - minutes * 60_000_000, n] for at, n in gate.starts])
+
+    assert pass_all() == 3
+    wait(59)
+    assert pass_all() == 0
+    wait(1)
+    assert pass_all() == 3
+
+
+def test_nodes_that_ask_at_the_same_time_do_not_start_too_many() -> None:
+    # B15
+    limit = {JOB: Limit(concurrency=None, rate=parse_rate("4/h"))}
+    runs = [make(gate="g") for _ in range(12)]
+
+    def work(number: int) -> int:
+        mine = [run.id for run in runs[3 * number : 3 * number + 3]]
+        return len(gates.claim_through_gates(mine, f"node-{number}", limit).claims)
+
+    assert sum(in_threads(4, work)) == 4
+
+
+def test_what_was_put_off_starts_when_its_time_has_come() -> None:
+    # B15: and is not put off again by a rounding
+    limit = {JOB: Limit(concurrency=None, rate=parse_rate("2/s"))}
+    runs = [make(gate="g").id for _ in range(4)]
+    passed = gates.claim_through_gates(runs, "node", limit)
+    starts = dict(passed.delayed)
+    assert set(starts) == set(runs[2:])
+    wait_until(lambda: database_now() >= max(starts.values()), seconds=5, what="the second is over")
+    assert len(gates.claim_through_gates(runs[2:], "node", limit).claims) == 2
