@@ -153,6 +153,9 @@ class Job:
         for secret in self.policy.sensitive:
             if secret not in self.signature.names and not takes_any:
                 faults.append(f"sensitive names {secret!r}, which it does not take")
+        key = self.policy.concurrency_key
+        if isinstance(key, str) and key not in self.signature.names and not takes_any:
+            faults.append(f"concurrency_key names {key!r}, which it does not take")
         if faults:
             raise InvalidJob(f"Job {self.name!r}: {'; '.join(faults)}.")
 
@@ -205,10 +208,12 @@ class Job:
         return Submission(job=self).submit_many(inputs)
 
     def concurrency_value(self, stored: dict[str, Any]) -> str:
+        """What its Runs are counted by; what was not given is what the handler will get."""
         key = self.policy.concurrency_key
         if key is None:
             return ""
-        return str(key(stored)) if callable(key) else str(stored.get(key, ""))
+        given = {**self.signature.defaults, **stored}
+        return str(key(given)) if callable(key) else str(given.get(key, ""))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,15 @@ models, dates, UUIDs, decimals, enums) is written as JSON and read back before t
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sync_scheduler.errors import InvalidInput, InvalidJob
-from sync_scheduler.jobs import hints
+from sync_scheduler.jobs import hints, payload
 
 
 class Signature:
@@ -25,6 +27,7 @@ class Signature:
         self.takes_context = bool(parameters) and parameters[0].name == "ctx"
         self.parameters = parameters[1:] if self.takes_context else parameters
         self._codecs: dict[str, hints.Codec] | None = None
+        self._defaults: dict[str, Any] | None = None
         for p in self.parameters:
             if p.kind is p.POSITIONAL_ONLY or p.kind is p.VAR_POSITIONAL:
                 raise InvalidJob(
@@ -51,6 +54,25 @@ class Signature:
                 p.name: hints.codec_for(found.get(p.name, Any)) for p in self.parameters
             }
         return self._codecs
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What the handler gets for a name that was not given, as it would be stored.
+
+        A default that no input could hold is left out.
+        """
+        if self._defaults is None:
+            found = {}
+            for p in self.parameters:
+                if p.default is p.empty:
+                    continue
+                value = p.default
+                with contextlib.suppress(hints.Mismatch):  # `tenant: str = None`
+                    value = self.codecs[p.name].encode(value)
+                with contextlib.suppress(InvalidInput):
+                    found[p.name] = payload.normalise(value, p.name, sys.maxsize)
+            self._defaults = found
+        return self._defaults
 
     def encode(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """The input as JSON types, checked against names and hints."""

@@ -105,6 +105,10 @@ async def _soon() -> None: ...
         ({"name": "x" * 201}, "name"),
         ({"name": "a\nb"}, "name"),
         ({"sensitive": ("card",)}, "sensitive names 'card'"),
+        (
+            {"concurrency": 1, "concurrency_key": "tennant"},
+            "concurrency_key names 'tennant', which it does not take",
+        ),
         ({"schedule": [cron("* * * * *"), cron("0 * * * *")]}, "its own name="),
     ],
 )
@@ -251,22 +255,6 @@ def test_options_that_make_no_sense_are_refused_before_anything_is_stored(
     with pytest.raises(InvalidInput) as caught:
         declared.using(**options)
     assert words in str(caught.value)
-
-
-def test_a_concurrency_key_is_a_name_or_a_function_of_the_input() -> None:
-    # B15
-    @job(name="tests.unit.by_name", concurrency=1, concurrency_key="tenant")
-    def by_name(tenant: str) -> None: ...
-
-    @job(
-        name="tests.unit.by_function",
-        concurrency=1,
-        concurrency_key=lambda stored: stored["tenant"].lower(),
-    )
-    def by_function(tenant: str) -> None: ...
-
-    assert by_name.concurrency_value({"tenant": "A"}) == "A"
-    assert by_function.concurrency_value({"tenant": "A"}) == "a"
 
 
 def test_a_function_that_yields_is_refused() -> None:
