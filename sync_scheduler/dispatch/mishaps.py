@@ -1,7 +1,8 @@
 """Schedules that could not be dispatched: counted, tried again later, passed over in the end.
 
 Each costs only itself. A schedule that failed waits before it is tried again, and while it waits
-it is not among the due ones, so it can never stand in front of others.
+it is not among the due ones, so it can never stand in front of others. The same holds while they
+are passed over: what the database refuses as a Run, it refuses as the record of a failed one too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from django.db import DatabaseError
 
 from sync_scheduler import signals
 from sync_scheduler.dispatch.plan import Circumstances, pass_over
@@ -17,6 +21,7 @@ from sync_scheduler.errors import SchedulerError
 from sync_scheduler.jobs import payload
 from sync_scheduler.models import Schedule
 from sync_scheduler.store import dead_letters, schedules
+from sync_scheduler.store.locking import is_outage
 from sync_scheduler.store.moves import Move
 from sync_scheduler.store.schedules import DueSchedule, Failure
 
@@ -35,6 +40,9 @@ class Mishap:
     def text(self) -> str:
         """Our own errors are sentences for people; of others the kind matters too."""
         message = str(self.error)
+        if isinstance(self.error, DatabaseError):
+            # PostgreSQL shows the whole refused row in the lines below, its input included.
+            message = message.partition("\n")[0]
         if not isinstance(self.error, SchedulerError):
             message = f"{type(self.error).__name__}: {message}"
         return payload.clean_text(message, _ERROR_BYTES)
@@ -46,12 +54,12 @@ def record(found: Sequence[Mishap], epoch: int, given: Circumstances) -> None:
         return
     limit = given.settings.MAX_DISPATCH_FAILURES
     last = [mishap for mishap in found if mishap.due.failures + 1 >= limit]
-    again = [mishap for mishap in found if mishap.due.failures + 1 < limit]
+    dead = _pass_over(last, epoch, given.now)
+    again = [mishap for mishap in found if mishap.due.id not in dead]
     if again:
         schedules.record_failures(_grouped(again, given.now), epoch)
-    _pass_over(last, epoch, given.now)
     for mishap in found:
-        _tell(mishap, is_dead=mishap.due.failures + 1 >= limit)
+        _tell(mishap, is_dead=mishap.due.id in dead)
 
 
 def _grouped(found: Iterable[Mishap], now: dt.datetime) -> list[Failure]:
@@ -68,23 +76,40 @@ def _wait(failures: int) -> dt.timedelta:
     return dt.timedelta(seconds=min(2**failures, _LONGEST_WAIT_SECONDS))
 
 
-def _pass_over(found: Iterable[Mishap], epoch: int, now: dt.datetime) -> None:
+def _pass_over(found: Sequence[Mishap], epoch: int, now: dt.datetime) -> frozenset[int]:
+    """Which of them are done with; the others wait and are tried again, as after any failure."""
     letters: list[tuple[Move, str]] = []
+    dead: set[int] = set()
     for mishap in found:
-        due = mishap.due
         try:
-            letters.append((pass_over(due, mishap.text, now), mishap.text))
+            letters.append((pass_over(mishap.due, mishap.text, now), mishap.text))
         except Exception:  # noqa: BLE001  # the rule itself cannot be read: there is no next slot
-            if schedules.give_up(due, error=mishap.text, epoch=epoch):
-                dead_letters.bury_schedule(
-                    schedule_id=due.id,
-                    name=due.name,
-                    job=due.job,
-                    slot=due.next_run_at,
-                    error=mishap.text,
-                )
-    if letters:
-        dead_letters.bury_slots(letters, epoch)
+            if _is_done(partial(dead_letters.bury_schedule, mishap.due, mishap.text, epoch)):
+                dead.add(mishap.due.id)
+    return frozenset(dead | _bury(letters, epoch))
+
+
+def _bury(letters: Sequence[tuple[Move, str]], epoch: int) -> set[int]:
+    """Together; one by one if that fails; without a Run if that fails too."""
+    if not letters or _is_done(partial(dead_letters.bury_slots, letters, epoch)):
+        return {move.schedule_id for move, _ in letters}
+    if len(letters) > 1:
+        return set().union(*(_bury([letter], epoch) for letter in letters))
+    move, error = letters[0]
+    if _is_done(partial(dead_letters.bury_without_run, move, error, epoch)):
+        return {move.schedule_id}
+    return set()
+
+
+def _is_done(write: Callable[[], object]) -> bool:
+    """False: something about these schedules cannot be written. An outage is not theirs."""
+    try:
+        write()
+    except Exception as error:
+        if is_outage(error):
+            raise
+        return False
+    return True
 
 
 def _tell(mishap: Mishap, *, is_dead: bool) -> None:

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from django.db import DatabaseError, InterfaceError, OperationalError
-
 from sync_scheduler import conf, failpoints, signals
 from sync_scheduler.dispatch import mishaps
 from sync_scheduler.dispatch.outages import Outages
@@ -19,6 +17,7 @@ from sync_scheduler.intake.ready import announce
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Schedule
 from sync_scheduler.store import leader, schedules, slots
+from sync_scheduler.store.locking import is_outage
 from sync_scheduler.store.moves import Admitted, Born, Move
 from sync_scheduler.store.schedules import DueSchedule
 
@@ -162,12 +161,15 @@ def _chunks(moves: Sequence[Move]) -> Iterator[list[Move]]:
 
 
 def _admit(chunk: Sequence[Move], epoch: int) -> tuple[Admitted, dict[int, Exception]]:
-    """Write the moves together; one by one if the database refuses something among them."""
+    """Write the moves together; one by one if something among them cannot be written.
+
+    The database may refuse a value, and a payload codec may raise anything while it encodes one.
+    """
     try:
         return slots.admit(chunk, epoch), {}
-    except (OperationalError, InterfaceError):
-        raise  # it is the database, not a schedule
-    except DatabaseError as error:
+    except Exception as error:
+        if is_outage(error):
+            raise  # it is the database, not a schedule
         if len(chunk) == 1:
             return Admitted(moved=frozenset(), born=()), {chunk[0].schedule_id: error}
     moved: set[int] = set()

@@ -52,6 +52,8 @@ _INSTANTS = frozenset(
 _INSTANT_PLACES = tuple(place for place, name in enumerate(_FACTS) if name in _INSTANTS)
 _INPUT_PLACE = _FACTS.index("input")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# One that can be neither dispatched nor passed over fails for ever; the column is small.
+_MOST_FAILURES = 30_000
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -216,7 +218,7 @@ def record_failures(failures: Iterable[Failure], epoch: int) -> None:
             Schedule.objects.filter(
                 id__in=failure.ids, failures=failure.failures, enabled=True
             ).update(
-                failures=F("failures") + 1,
+                failures=min(failure.failures + 1, _MOST_FAILURES),
                 error=failure.error,
                 retry_dispatch_at=failure.retry_at,
             )

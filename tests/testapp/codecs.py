@@ -42,6 +42,16 @@ class Refusing(Toy):
         raise RuntimeError(f"no key for {text}")
 
 
+UNSPEAKABLE = "unspeakable"
+
+
+class Picky(Toy):
+    def encode(self, text: str) -> str:
+        if UNSPEAKABLE in text:
+            raise RuntimeError("not this word")
+        return super().encode(text)
+
+
 class Bytes(Toy):
     def encode(self, text: str) -> str:
         return text.encode()  # type: ignore[return-value]  # a common mistake
