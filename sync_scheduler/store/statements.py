@@ -48,15 +48,16 @@ def stream(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     if getattr(_thread, "keeps", False) and not using.in_atomic_block:
         using.ensure_connection()
         raw: Any = using.connection
-        if _may_keep(raw):
-            try:
-                with using.wrap_database_errors:
+        try:
+            # Callers know Django's errors, not the driver's.
+            with using.wrap_database_errors:
+                if _may_keep(raw):
                     return _execute_kept(raw, sql, values)
-            except DatabaseError as error:
-                if getattr(error.__cause__, "sqlstate", None) not in _PLAN_IS_LOST:
-                    raise
-                # Refused before it did anything: it is safe to say it again in full.
-                _is_direct[raw] = False
+        except DatabaseError as error:
+            if getattr(error.__cause__, "sqlstate", None) not in _PLAN_IS_LOST:
+                raise
+            # Refused before it did anything: it is safe to say it again in full.
+            _is_direct[raw] = False
     with using.cursor() as cursor:
         cursor.execute(sql, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from sync_scheduler import clock
 from sync_scheduler.models import Run
@@ -111,6 +111,19 @@ def test_nothing_is_kept_inside_a_transaction() -> None:
     with transaction.atomic():
         claim_one()
     assert kept() == []
+
+
+def test_a_connection_that_ends_before_its_first_plan_raises_what_callers_wait_out() -> None:
+    # B11: the driver's own error would end the worker
+    run = make()
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    with psycopg.connect(raw.info.dsn, autocommit=True) as other:
+        other.execute("SELECT PG_TERMINATE_BACKEND(%s)", [raw.info.backend_pid])
+    with pytest.raises(OperationalError):
+        claims.claim([run.id], "node", [JOB])
+    connection.close()
+    assert claims.claim([run.id], "node", [JOB])
 
 
 def test_nothing_is_kept_behind_a_pooler() -> None:
