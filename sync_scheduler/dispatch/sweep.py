@@ -96,7 +96,7 @@ def _take_back(silence: nodes.Silence) -> int:
         announce(leftovers.still_ready(list(recorded.accepted)))
     if recorded.promoted:
         announce(recorded.promoted)
-        tell(recorded.endings)
+    tell(recorded.endings)
     return len(recorded.accepted)
 
 

@@ -112,7 +112,7 @@ def _kind(attempt: Attempt) -> str:
     """What an attempt's outcome is called in the trail."""
     if attempt.outcome == Attempt.Outcome.GIVEN_BACK:
         return attempt.outcome
-    if attempt.retry_at is not None:
+    if attempt.retry_at is not None or attempt.outcome == Attempt.Outcome.RETRIED:
         return "retry"
     if attempt.outcome in {Attempt.Outcome.CRASHED, Attempt.Outcome.LOST}:
         return State.FAILED.value  # once too often
