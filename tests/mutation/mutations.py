@@ -195,7 +195,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="reconciler: waiting for nobody",
-        cuts=(Cut("dispatch/reconcile.py", r"released = waiting\.release_free\(\)", "pass"),),
+        cuts=(Cut("dispatch/reconcile.py", r"released \+= waiting\.release_free\(\)", "pass"),),
         tests=(f"{HOUSE}::test_a_run_that_waits_for_nobody_is_let_go",),
     ),
     Mutation(
