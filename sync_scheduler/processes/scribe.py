@@ -66,7 +66,14 @@ class Scribe:
         self._batches.put(None)
 
     def write(self, batch: Batch) -> None:
-        """Write it here and now."""
+        """Write it here and now. Whatever happens, nothing is lost and nobody has to mind."""
+        try:
+            self._write(batch)
+        except Exception:
+            logger.exception("outcomes could not be written")
+            self._left = [*self._left, *batch.endings]
+
+    def _write(self, batch: Batch) -> None:
         tell(batch.stored)
         if not batch.endings:
             return
@@ -82,11 +89,7 @@ class Scribe:
     def _work(self) -> None:
         with kept_plans():
             while (batch := self._batches.get()) is not None:
-                try:
-                    self.write(batch)
-                except Exception:  # the thread must live, and nothing may be lost
-                    logger.exception("outcomes could not be written")
-                    self._left = [*self._left, *batch.endings]
+                self.write(batch)
                 self._rests.set()
                 self._wake()
         connections.close_all()

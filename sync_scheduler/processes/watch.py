@@ -85,6 +85,10 @@ class Watch:
                 self._troubled = False
             except (DatabaseError, InterfaceError) as error:
                 self._trouble(error)
+            except Exception:
+                # Without a pulse this node would work on, and others would begin its Runs again.
+                logger.exception("the pulse missed a beat", extra={"event": "pulse_failed"})
+                connections.close_all()
         connections.close_all()
 
     def _beat(self) -> None:

@@ -186,7 +186,7 @@ class Worker:
                 self._looked = not found and self._is_idle()
             elif self._drain and self._is_idle():
                 self._looked = claiming.poll_is_empty(self._queues, self._known, paused)
-        except (DatabaseError, InterfaceError) as error:
+        except Exception as error:  # noqa: BLE001  # nothing here may end the node
             self._trouble(error)
 
     def _listen(self) -> None:
@@ -196,7 +196,8 @@ class Worker:
 
     def _trouble(self, error: Exception) -> None:
         text = [*str(error).strip().splitlines(), type(error).__name__][0]
-        logger.warning("cannot claim: %s", text, extra={"event": "claim_failed"})
+        trace = not isinstance(error, DatabaseError | InterfaceError)
+        logger.warning("cannot claim: %s", text, exc_info=trace, extra={"event": "claim_failed"})
         self._trouble_until = clock.monotonic() + _TROUBLE_SECONDS
         connections.close_all()
 
