@@ -74,6 +74,8 @@ def plan(due: DueSchedule, given: Circumstances) -> Move:
         slots=tuple(decided.found),
         input=due.input,
         capacity=_capacity(overlap, given.settings),
+        # They came due while nothing ran, so that none of them overlaps with another.
+        catches_up=policies.normalise_misfire(due.misfire) == policies.Misfire.CATCH_UP_ALL,
         overflow=_OVERFLOW.get(overlap, ""),
         **columns,
     )

@@ -29,7 +29,8 @@ class Move:
     """What was decided about one due schedule.
 
     `capacity` is how many Runs of the schedule may be active at once; None: any number. What is
-    beyond it becomes a skipped Run with the reason `overflow`.
+    beyond it becomes a skipped Run with the reason `overflow`. With `catches_up`, the slots take
+    one place together: all of them run, one after the other, if there is room for the first.
     """
 
     schedule_id: int
@@ -49,6 +50,7 @@ class Move:
     lease_seconds: float | None = None
     gate: str | None = None
     capacity: int | None = None
+    catches_up: bool = False
     overflow: str = ""
 
     @property

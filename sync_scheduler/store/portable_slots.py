@@ -81,7 +81,7 @@ def _runs(moves: Sequence[Move], epoch: int) -> list[Run]:
             if status is State.SUBMITTED and room is not None:
                 if room <= 0:
                     status, reason = State.SKIPPED, move.overflow
-                room -= 1
+                room -= 0 if move.catches_up else 1
             runs.append(_run(move, slot, status, reason, epoch))
     return runs
 

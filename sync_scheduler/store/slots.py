@@ -113,8 +113,8 @@ def _slot_records(planned: Planned) -> Iterator[dict[str, Any]]:
             "status": slot.status.value,
         }
         if slot.status is State.SUBMITTED:
-            ordinals[move.schedule_id] = ordinals.get(move.schedule_id, 0) + 1
-            record["ordinal"] = ordinals[move.schedule_id]
+            before = 0 if move.catches_up else ordinals.get(move.schedule_id, 0)
+            record["ordinal"] = ordinals[move.schedule_id] = before + 1
         # Nearly every slot has none of these.
         if slot.reason:
             record["reason"] = slot.reason

@@ -89,6 +89,8 @@ class Expected:
         room = len(wanted)
         if self.overlap != "concurrent":
             room = max((2 if self.overlap == "queue" else 1) - active, 0)
+            if room and self.misfire == "catch_up_all":
+                room = len(wanted)  # one after the other
         self._done(paused + due)
         self.next_slot = self.beat.after(now)
         if self.is_paused and self.paused_until is not None and self.paused_until <= now:

@@ -260,9 +260,23 @@ def test_an_unknown_overlap_is_skip() -> None:  # A11
     assert statuses(schedule) == [(0, "submitted", ""), (1, "skipped", "overlap")]
 
 
-def test_catching_up_under_overlap_skip_runs_one_and_records_the_others() -> None:  # A4, A11
-    schedule = make("both", at(0), misfire="catch_up_all", overlap="skip")
-    tick(lead(), at(3.5))
+@pytest.mark.parametrize("overlap", ["skip", "queue"])
+def test_slots_that_are_caught_up_with_run_one_after_the_other(overlap: str) -> None:  # A4, A11
+    schedule = make("both", at(0), misfire="catch_up_all", overlap=overlap)
+    term = lead()
+    tick(term, at(3.5))
+
+    assert statuses(schedule) == [(minute, "submitted", "") for minute in range(4)]
+    assert set(Run.objects.values_list("guard", flat=True)) == {schedule.pk}
+    tick(term, at(4.1))
+    assert statuses(schedule)[4][1] == "skipped"
+
+
+def test_catching_up_does_not_run_beside_a_run_that_is_still_active() -> None:  # A4, A11
+    schedule = make("still", at(0), misfire="catch_up_all", overlap="skip")
+    term = lead()
+    tick(term, at(0.1))
+    tick(term, at(3.5))
 
     assert statuses(schedule) == [
         (0, "submitted", ""),
@@ -270,6 +284,14 @@ def test_catching_up_under_overlap_skip_runs_one_and_records_the_others() -> Non
         (2, "skipped", "overlap"),
         (3, "skipped", "overlap"),
     ]
+
+
+@pytest.mark.parametrize("misfire", ["skip", "catch_up_one"])
+def test_slots_that_are_only_a_little_late_overlap_as_ever(misfire: str) -> None:  # A11
+    schedule = make("late", at(0), misfire=misfire, misfire_grace=600)
+    tick(lead(), at(2.5))
+
+    assert [status for _, status, _ in statuses(schedule)] == ["submitted", "skipped", "skipped"]
 
 
 def test_backfills_that_wait_do_not_make_regular_slots_overlap() -> None:  # A11, A17
