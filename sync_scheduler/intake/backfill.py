@@ -13,7 +13,7 @@ from sync_scheduler import clock, conf
 from sync_scheduler.errors import InvalidInput
 from sync_scheduler.intake import runs
 from sync_scheduler.intake.schedules import guard_of
-from sync_scheduler.jobs import registry
+from sync_scheduler.jobs import codec, registry
 from sync_scheduler.jobs.definition import Options
 from sync_scheduler.lifecycle import State, Trigger
 from sync_scheduler.models import Run, Schedule
@@ -60,6 +60,9 @@ def plan(
     for gap in gaps:
         if gap.run is not None:
             runs.require_same(gap.run, job=job.name, given=stored.input, key=gap.key)
+    if any(gap.is_open for gap in gaps):
+        values = codec.unseal(stored.input, f"The input of schedule {stored.name!r}")
+        job.signature.check_stored(values)
     return gaps
 
 

@@ -150,12 +150,13 @@ def _trigger(
         guard=guard_of(schedule),
     )
     try:
+        if replacing is None:
+            job.signature.check_stored(values)
         return runs.submit(job, values, options, origin)
-    except KeyConflict:
-        if replacing is not None:
+    except (InvalidInput, KeyConflict):
+        if replacing is not None or full_key is None:
             raise
-        # The stored input has changed since; a repeated trigger is still the same trigger.
-        assert full_key is not None  # noqa: S101
+        # What is stored has changed since; a repeated trigger is still the same trigger.
         found = births.by_key(fingerprint(conf.get().NAMESPACE, full_key))
         if found is None or found.schedule_name != schedule.name:
             raise

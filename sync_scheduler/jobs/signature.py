@@ -107,6 +107,20 @@ class Signature:
             decoded[name] = value if codec is None else codec.decode(value)
         return decoded
 
+    def check_stored(self, stored: Mapping[str, Any]) -> None:
+        """Raise `InvalidInput` unless the handler can be called with what is stored.
+
+        It was checked when it was stored; the code may have changed since.
+        """
+        try:
+            values = self.decode(stored)
+        except Exception as error:  # noqa: BLE001  # whatever a model of the user raises
+            # The value itself stays out of messages: it may be a secret.
+            raise InvalidInput(
+                f"Job {self._name!r} can no longer read the stored input ({type(error).__name__})."
+            ) from None
+        self.encode((), values)
+
     def _by_name(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.names):
             raise InvalidInput(

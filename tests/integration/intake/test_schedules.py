@@ -216,6 +216,22 @@ def test_a_trigger_that_cannot_be_is_rejected_with_its_reason() -> None:  # A5, 
     assert Run.objects.count() == 0
 
 
+@pytest.mark.parametrize("stored", [{"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": "two"}])
+def test_a_trigger_with_an_input_that_the_handler_no_longer_takes_is_refused(
+    stored: dict[str, Any],
+) -> None:  # A5, B3
+    schedule = register(job=jobs.add, input={"a": 1, "b": 2}).schedule
+    first = schedule.trigger_now(key="monday")
+    Schedule.objects.update(input=stored)
+
+    with pytest.raises(InvalidInput, match=r"tests\.add"):
+        schedule.trigger_now()
+    with pytest.raises(InvalidInput):
+        schedule.trigger_now(key="tuesday")
+    assert schedule.trigger_now(key="monday").id == first.id
+    assert Run.objects.count() == 1
+
+
 def test_a_receiver_that_raises_disturbs_nothing() -> None:  # A9
     def receiver(**_: object) -> None:
         raise RuntimeError("broken metrics")
@@ -300,6 +316,16 @@ def test_backfill_fills_skipped_slots_and_leaves_completed_ones_unless_asked() -
 
     assert [run.slot for run in filled] == [days[1]]
     assert [run.slot for run in everything] == days
+
+
+def test_backfill_refuses_an_input_that_the_handler_no_longer_takes() -> None:  # B3, A17
+    schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
+    Schedule.objects.update(input={"region": "eu"})
+    start = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
+    with pytest.raises(InvalidInput, match="region"):
+        schedule.backfill(start, start)
+
+    assert not Run.objects.exists()
 
 
 def test_backfill_has_a_limit_and_its_own_overlap_rule() -> None:  # A17
