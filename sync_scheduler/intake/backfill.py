@@ -15,7 +15,7 @@ from sync_scheduler.intake import runs
 from sync_scheduler.intake.schedules import guard_of
 from sync_scheduler.jobs import codec, registry
 from sync_scheduler.jobs.definition import Options
-from sync_scheduler.lifecycle import State, Trigger
+from sync_scheduler.lifecycle import Reason, State, Trigger
 from sync_scheduler.models import Run, Schedule
 from sync_scheduler.models.identity import fingerprint
 from sync_scheduler.store.moves import slot_key
@@ -137,10 +137,18 @@ def _slots(schedule: Schedule, start: dt.datetime, end: dt.datetime) -> list[dt.
 
 
 def _done(schedule: Schedule, chosen: list[dt.datetime]) -> set[dt.datetime]:
-    """Slots that have a Run of their own which was not skipped."""
+    """Slots that have a Run of their own which was not skipped.
+
+    One that could not be dispatched has only the record of that, until somebody retries it.
+    """
     if not chosen:
         return set()
-    rows = Run.objects.filter(
-        schedule_id=schedule.pk, trigger=Trigger.SLOT, slot__gte=chosen[0], slot__lte=chosen[-1]
-    ).exclude(status=State.SKIPPED)
-    return {slot for slot in rows.values_list("slot", flat=True) if slot is not None}
+    own = Run.objects.filter(schedule_id=schedule.pk)
+    rows = own.filter(trigger=Trigger.SLOT, slot__gte=chosen[0], slot__lte=chosen[-1]).exclude(
+        status=State.SKIPPED
+    )
+    found = list(rows.values_list("id", "slot", "reason"))
+    failed = [run for run, _, reason in found if reason == Reason.DISPATCH_FAILED]
+    retried = set(own.filter(retry_of__in=failed).values_list("retry_of", flat=True))
+    open_ones = set(failed) - retried
+    return {slot for run, slot, _ in found if slot is not None and run not in open_ones}

@@ -318,6 +318,28 @@ def test_backfill_fills_skipped_slots_and_leaves_completed_ones_unless_asked() -
     assert [run.slot for run in everything] == days
 
 
+def test_backfill_fills_a_slot_that_could_not_be_dispatched_unless_it_was_retried() -> None:  # A17
+    schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
+    days = [dt.datetime(2024, 3, day, tzinfo=dt.UTC) for day in (1, 2)]
+    letters = [
+        Run.objects.create(
+            job="tests.noop",
+            schedule_id=schedule.pk,
+            slot=day,
+            trigger="slot",
+            status="failed",
+            reason="dispatch_failed",
+            run_at=day,
+            submitted_at=day,
+        )
+        for day in days
+    ]
+    letters[1].retry()
+    filled = schedule.backfill(days[0], days[1])
+
+    assert [run.slot for run in filled] == [days[0]]
+
+
 def test_backfill_refuses_an_input_that_the_handler_no_longer_takes() -> None:  # B3, A17
     schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
     Schedule.objects.update(input={"region": "eu"})
