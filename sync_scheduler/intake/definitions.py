@@ -51,6 +51,8 @@ def define(name: str, *, job: Any, rule: Rule, options: Mapping[str, Any]) -> De
         raise TypeError(f"Schedule {name!r} has no option {unknown[0]!r}.")
     given = {option: value for option, value in options.items() if value is not None}
     rule = dataclasses.replace(rule, **_in_seconds(given))
+    if rule.kind == "interval" and rule.anchor is None and rule.start_at is not None:
+        rule = dataclasses.replace(rule, anchor=rule.start_at)  # as every(start_at=...) does
     recurrence = rule.recurrence(
         default_timezone=django_settings.TIME_ZONE or "UTC", anchor=clock.now()
     )

@@ -148,9 +148,9 @@ def _follows(name: str, before: dict[str, Any], after: dict[str, Any], source: s
 
 
 def _anchor_moves(row: Schedule, definition: Definition) -> bool:
-    """An interval without a start keeps counting from where it began."""
+    """An interval without a start keeps counting from where it began, also with another end."""
     values = definition.values
-    same = all(getattr(row, name) == values[name] for name in RULE_FIELDS - {"anchor_at"})
+    same = all(getattr(row, name) == values[name] for name in ("kind", "expression", "timezone"))
     return definition.is_anchored or not same
 
 

@@ -76,6 +76,28 @@ def test_an_interval_keeps_counting_from_where_it_began() -> None:  # A3
     assert again.schedule.anchor_at == first.anchor_at - dt.timedelta(minutes=3)
 
 
+def test_an_interval_begins_at_its_start_wherever_that_is_said() -> None:  # A12
+    start = dt.datetime(2100, 1, 1, 12, tzinfo=dt.UTC)
+    inside = register("inside", rule=every(minutes=7, start_at=start)).schedule
+    beside = register("beside", rule=every(minutes=7), start_at=start)
+    again = register("beside", rule=every(minutes=7), start_at=start)
+
+    assert inside.next_run_at == beside.schedule.next_run_at == start
+    assert not again.updated
+
+
+def test_a_new_end_does_not_move_an_interval() -> None:  # A3
+    first = register(rule=every(minutes=10)).schedule
+    shift = dt.timedelta(minutes=3)
+    Schedule.objects.update(
+        anchor_at=first.anchor_at - shift, next_run_at=first.next_run_at - shift
+    )
+    ended = register(rule=every(minutes=10), end_at=clock.now() + HOUR)
+
+    assert ended.updated
+    assert ended.schedule.next_run_at == first.next_run_at - shift
+
+
 def test_every_change_raises_the_version() -> None:  # L14
     before = register().schedule.version
     register()
