@@ -10,8 +10,6 @@ import dataclasses
 import datetime as dt
 import logging
 
-from django.db import DatabaseError
-
 from sync_scheduler import conf
 from sync_scheduler.errors import SchedulerError
 from sync_scheduler.intake.schedules import register
@@ -39,6 +37,9 @@ def apply(*, is_migrating: bool = False) -> Applied:
     created, updated, faults = [], [], []
     wanted = _declarations()
     for name, (job, rule) in wanted.items():
+        if name == job.name and job.aliases:
+            former = [alias for alias in job.aliases if alias not in wanted]
+            registrations.rename(former, name, jobs=(job.name, *job.aliases))
         try:
             done = register(name, job=job, rule=rule, source=Schedule.Source.CODE)
         except SchedulerError as error:
@@ -93,13 +94,13 @@ def _disable_gone(wanted: frozenset[str], is_migrating: bool) -> list[str]:
     """Schedules that have vanished from the code are kept, but not run.
 
     While old and new code run side by side, a node that starts with the old code does not know
-    what the new one declares. So at a start only what no living node knows is disabled; `migrate`
-    is run by the code that is to come.
+    what the new one declares. So while other nodes live, a start disables only what belongs to a
+    job that none of them knows; `migrate` is run by the code that is to come.
     """
     rows = Schedule.objects.filter(source=Schedule.Source.CODE, enabled=True)
     gone = list(rows.exclude(name__in=wanted).order_by("name"))
-    if gone and not is_migrating:
-        known = registry.known_names() | _known_elsewhere()
+    if gone and not is_migrating and (elsewhere := _known_elsewhere()) is not None:
+        known = registry.known_names() | elsewhere
         gone = [row for row in gone if row.job not in known]
     for row in gone:
         registrations.mark_gone(row)
@@ -107,10 +108,9 @@ def _disable_gone(wanted: frozenset[str], is_migrating: bool) -> list[str]:
     return [row.name for row in gone]
 
 
-def _known_elsewhere() -> frozenset[str]:
-    try:
-        alive = database_now() - dt.timedelta(seconds=conf.get().NODE_LEASE)
-        lists = Node.objects.filter(heartbeat_at__gte=alive, stopped_at__isnull=True)
-        return frozenset(name for names in lists.values_list("jobs", flat=True) for name in names)
-    except DatabaseError:
-        return frozenset()
+def _known_elsewhere() -> frozenset[str] | None:
+    """The jobs of all living nodes; None: there is no such node."""
+    alive = database_now() - dt.timedelta(seconds=conf.get().NODE_LEASE)
+    lists = Node.objects.filter(heartbeat_at__gte=alive, stopped_at__isnull=True)
+    found = list(lists.values_list("jobs", flat=True))
+    return frozenset(name for names in found for name in names) if found else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from collections.abc import Collection
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -75,6 +76,30 @@ def insert(definition: Definition, source: str) -> Schedule | None:
                     f"Schedule {born.name!r} would never fire: its last slot is in the past."
                 )
             return born
+
+    return repeat_on_deadlock(together)
+
+
+def rename(names: Collection[str], to: str, *, jobs: Collection[str]) -> bool:
+    """Give the declared schedule of one of these names, if it is one of these jobs', another name.
+
+    It stays the same row: what was done and what an operator decided is not forgotten.
+    """
+
+    def together() -> bool:
+        with transaction.atomic(using=alias()):
+            old = Schedule.objects.filter(name__in=names, job__in=jobs, source=Schedule.Source.CODE)
+            found = old.values_list("name", flat=True).first()
+            row = None if found is None or _exists(to) else _locked(found)
+            if row is None:
+                return False
+            row.name = to
+            try:
+                with transaction.atomic(using=alias()):
+                    row.save(using=alias(), update_fields=["name"])
+            except IntegrityError:
+                return False  # another node was quicker
+            return True
 
     return repeat_on_deadlock(together)
 

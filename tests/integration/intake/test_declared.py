@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,14 +23,19 @@ Declare = Callable[..., None]
 def declare() -> Iterator[Declare]:
     """Declare the job with this rule, as the next version of the code would."""
 
-    def declare(rule: Any) -> None:
-        registry.remove(NAME)
+    names = {NAME}
 
-        @job(name=NAME, schedule=rule)
+    def declare(rule: Any, name: str = NAME, aliases: tuple[str, ...] = ()) -> None:
+        for known in names:
+            registry.remove(known)
+        names.add(name)
+
+        @job(name=name, aliases=aliases, schedule=rule)
         def declared_job(region: str = "eu") -> None: ...
 
     yield declare
-    registry.remove(NAME)
+    for name in names:
+        registry.remove(name)
 
 
 def apply(**options: Any) -> declared.Applied:
@@ -104,6 +110,48 @@ def test_what_vanished_from_the_code_is_disabled_with_a_note_and_comes_back(
     apply()
     assert row().enabled
     assert row().next_run_at is not None
+
+
+def test_a_schedule_that_has_its_jobs_name_is_renamed_with_the_job(
+    declare: Declare,
+) -> None:  # A3, A16
+    declare(cron("0 6 * * *", tz="UTC"))
+    apply()
+    before = row()
+    before.pause(note="audit")
+    declare(cron("0 6 * * *", tz="UTC"), name="tests.renamed_job", aliases=(NAME,))
+    done = apply()
+
+    after = Schedule.objects.get(job="tests.renamed_job")
+    assert (after.pk, after.name, after.is_paused) == (before.pk, "tests.renamed_job", True)
+    assert after.next_run_at == before.next_run_at
+    assert (done.created, done.updated) == ((), ("tests.renamed_job",))
+    assert not Schedule.objects.filter(name=NAME).exists()
+    assert apply().updated == ()
+
+
+def test_a_renamed_job_takes_no_schedule_that_is_not_its_own(declare: Declare) -> None:  # A16
+    declare(cron("0 6 * * *", tz="UTC"))
+    apply()
+    Schedule.objects.update(source="api")
+    declare(cron("0 6 * * *", tz="UTC"), name="tests.renamed_job", aliases=(NAME,))
+    apply()
+
+    assert set(Schedule.objects.values_list("name", flat=True)) >= {NAME, "tests.renamed_job"}
+
+
+def test_a_schedule_that_vanished_while_its_job_stayed_is_disabled_at_the_next_start(
+    declare: Declare,
+) -> None:  # A16
+    declare([cron("0 6 * * *", tz="UTC", name="kept"), cron("0 7 * * *", tz="UTC", name="gone")])
+    apply()
+    declare(cron("0 6 * * *", tz="UTC", name="kept"))
+    now = clock.now()
+    Node.objects.create(name="other", host="h", pid=1, jobs=[], started_at=now, heartbeat_at=now)
+
+    assert apply().disabled == ()  # it may run newer code, which declares it
+    Node.objects.update(heartbeat_at=now - dt.timedelta(hours=1))
+    assert apply().disabled == ("gone",)
 
 
 def test_a_start_with_old_code_leaves_what_other_nodes_know(declare: Declare) -> None:  # C2, C5
