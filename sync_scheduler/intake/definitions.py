@@ -56,6 +56,11 @@ def define(name: str, *, job: Any, rule: Rule, options: Mapping[str, Any]) -> De
     recurrence = rule.recurrence(
         default_timezone=django_settings.TIME_ZONE or "UTC", anchor=clock.now()
     )
+    for option in ("input", "meta"):
+        if not isinstance(getattr(rule, option), Mapping | None):
+            raise InvalidInput(f"Schedule {name!r}: {option} must be a dict.")
+    if rule.enabled not in (None, True, False):
+        raise InvalidInput(f"Schedule {name!r}: enabled must be True or False.")
     limit = conf.get().MAX_INPUT_BYTES
     values = {
         "job": job_name(job),

@@ -151,6 +151,8 @@ class Rule:
         self.recurrence(default_timezone="UTC", anchor=some)
         if self.max_catch_up is not None:
             _check_number("max_catch_up", self.max_catch_up, int, 1, "a number from 1 up")
+        for name in ("misfire_grace", "jitter"):
+            _seconds(name, getattr(self, name))
 
     def recurrence(self, *, default_timezone: str, anchor: dt.datetime) -> Recurrence:
         """The rule made complete; `anchor` is what an interval without a start counts from."""

@@ -67,6 +67,30 @@ def test_a_changed_rule_or_zone_computes_the_next_run_anew(rule: Any) -> None:  
     assert schedule.next_run_at < stale
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"jitter": -1},
+        {"jitter": "5"},
+        {"jitter": dt.timedelta(seconds=-1)},
+        {"misfire_grace": float("nan")},
+        {"misfire_grace": -5},
+        {"enabled": "no"},
+        {"input": [1]},
+        {"meta": "team a"},
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_wherever_it_is_said(
+    option: dict[str, Any],
+) -> None:  # A12
+    with pytest.raises((InvalidRule, InvalidInput), match=next(iter(option))):
+        register(**option)
+    with pytest.raises((InvalidRule, InvalidInput), match=next(iter(option))):
+        register(rule=cron("0 * * * *", tz="UTC", **option))
+
+    assert not Schedule.objects.exists()
+
+
 def test_an_interval_keeps_counting_from_where_it_began() -> None:  # A3
     first = register(rule=every(minutes=10)).schedule
     Schedule.objects.update(anchor_at=first.anchor_at - dt.timedelta(minutes=3))
