@@ -76,7 +76,8 @@ class JobContext:
         """Say that the work goes on, how far it is (0 to 1), and with what."""
         if progress is not None and not 0 <= progress <= 1:
             raise ValueError("heartbeat(progress=...) must lie between 0 and 1.")
-        self._backing.beat(progress, message)
+        # As a plain number: a Decimal or a Fraction would not travel as JSON.
+        self._backing.beat(None if progress is None else float(progress), message)
 
     def step(self, name: str, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Do a part once: its result is stored, and a later attempt gets it without the call."""
