@@ -10,6 +10,7 @@ from typing import Any
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Run
+from sync_scheduler.store.locking import DatabaseNow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Leftover:
     run_at: dt.datetime
     guard: int | None
     gate: str | None
+    # What time it was, by the database's clock.
+    seen_at: dt.datetime
 
 
 def inputs(ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:
@@ -33,7 +36,5 @@ def still_ready(ids: Sequence[uuid.UUID]) -> list[Leftover]:
     rows = Run.objects.filter(
         id__in=list(ids), status=State.SUBMITTED, waiting_for__isnull=True
     ).order_by("-priority", "run_at", "id")
-    return [
-        Leftover(*row)
-        for row in rows.values_list("id", "job", "queue", "priority", "run_at", "guard", "gate")
-    ]
+    facts = ("id", "job", "queue", "priority", "run_at", "guard", "gate", "seen_at")
+    return [Leftover(*row) for row in rows.annotate(seen_at=DatabaseNow()).values_list(*facts)]

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 # How long an id that this node cannot run stays out of the ready queue before somebody else,
 # or we again, get to see it.
 _UNKNOWN_PAUSE = dt.timedelta(seconds=1)
+# What became due so shortly before we looked was not due yet when we claimed.
+_MOMENT = dt.timedelta(milliseconds=100)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +110,28 @@ def _handle_rest(ids: Sequence[uuid.UUID], node: str, what: Known) -> list[Claim
                 if row.id in starts
             ]
         )
-    now = clock.now()
     _put_back(
         [
-            Ready(
-                id=row.id.hex,
-                queue=row.queue,
-                priority=row.priority,
-                run_at=max(row.run_at, now + _UNKNOWN_PAUSE),
-            )
+            Ready(id=row.id.hex, queue=row.queue, priority=row.priority, run_at=start)
             for row in rest
-            if row.job not in what.jobs or row.run_at > now
+            if (start := _start_here(row, what)) is not None
         ]
     )
     return taken
+
+
+def _start_here(row: Leftover, what: Known) -> dt.datetime | None:
+    """When, by the clock of this machine, it is worth asking again; None: it need not come back.
+
+    Redis hands ids out by the clocks of nodes, and whoever submitted may have had a third one; a
+    Run is due when the database says so.
+    """
+    now = clock.now()
+    if row.job not in what.jobs:
+        return max(row.run_at, now + _UNKNOWN_PAUSE)
+    # A gate looks again after us.
+    not_due_since = row.seen_at if row.job in what.limits else row.seen_at - _MOMENT
+    return row.run_at + (now - row.seen_at) if row.run_at > not_due_since else None
 
 
 def _assign_gates(rows: Sequence[Leftover]) -> None:
