@@ -249,10 +249,28 @@ def _dataclass(kind: Any) -> Codec:
 def _pydantic(kind: Any) -> Codec:
     def encode(value: Any) -> Any:
         try:
-            return kind.model_validate(value).model_dump(mode="json")
+            model = kind.model_validate(value)
         except ValueError as error:
             first = error.errors()[0] if hasattr(error, "errors") else {"msg": "invalid"}
             where = ".".join(str(part) for part in first.get("loc", ()))
             raise Mismatch(f"a {kind.__name__} ({where or 'value'}: {first['msg']})") from None
+        # A field with an alias is mostly read by that alone; a default hides that it was not.
+        for by_alias in (True, False):
+            dumped = model.model_dump(mode="json", round_trip=True, by_alias=by_alias)
+            if _comes_back(kind, dumped, model):
+                return dumped
+        raise Mismatch(f"a {kind.__name__} that can be read again from its own JSON")
 
     return Codec(encode, kind.model_validate)
+
+
+def _comes_back(kind: Any, dumped: Any, model: Any) -> bool:
+    """Whether what is read from the dump holds what the model did; a subclass may hold more."""
+    try:
+        again = kind.model_validate(dumped).model_dump(round_trip=True)
+        before = model.model_dump(round_trip=True)
+        if isinstance(again, dict):
+            before = {name: before[name] for name in again}
+        return bool(again == before)
+    except (ValueError, LookupError):
+        return False

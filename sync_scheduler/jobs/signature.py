@@ -27,6 +27,8 @@ class Signature:
         self.takes_context = bool(parameters) and parameters[0].name == "ctx"
         self.parameters = parameters[1:] if self.takes_context else parameters
         self._codecs: dict[str, hints.Codec] | None = None
+        # For whatever a handler with **names takes beyond its own.
+        self._others = hints.ANYTHING
         self._defaults: dict[str, Any] | None = None
         for p in self.parameters:
             if p.kind is p.POSITIONAL_ONLY or p.kind is p.VAR_POSITIONAL:
@@ -50,9 +52,11 @@ class Signature:
                 raise InvalidJob(
                     f"Job {self._name!r}: its type hints cannot be read ({error})."
                 ) from error
-            self._codecs = {
-                p.name: hints.codec_for(found.get(p.name, Any)) for p in self.parameters
-            }
+            codecs = {p.name: hints.codec_for(found.get(p.name, Any)) for p in self.parameters}
+            for p in self.parameters:
+                if p.kind is p.VAR_KEYWORD:
+                    self._others = codecs.pop(p.name)
+            self._codecs = codecs
         return self._codecs
 
     @property
@@ -86,12 +90,11 @@ class Signature:
         for name in self._required:
             if name not in values:
                 raise InvalidInput(f"Job {self._name!r} needs the argument {name!r}.")
-        codecs = self.codecs
+        codecs, others = self.codecs, self._others
         encoded = {}
         for name, value in values.items():
-            codec = codecs.get(name)
             try:
-                encoded[name] = value if codec is None else codec.encode(value)
+                encoded[name] = codecs.get(name, others).encode(value)
             except hints.Mismatch as error:
                 raise InvalidInput(
                     f"Job {self._name!r}: argument {name!r} must be {error}."
@@ -100,12 +103,8 @@ class Signature:
 
     def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """What the handler is called with."""
-        codecs = self.codecs
-        decoded = {}
-        for name, value in stored.items():
-            codec = codecs.get(name)
-            decoded[name] = value if codec is None else codec.decode(value)
-        return decoded
+        codecs, others = self.codecs, self._others
+        return {name: codecs.get(name, others).decode(value) for name, value in stored.items()}
 
     def check_stored(self, stored: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` unless the handler can be called with what is stored.

@@ -184,6 +184,18 @@ def test_a_handler_that_takes_anything_by_name_gets_it() -> None:
     }
 
 
+def test_what_comes_by_any_name_is_checked_and_arrives_as_its_hint_says() -> None:
+    # B3
+    def count(name: str = "", **others: dt.date) -> None: ...
+
+    signature, day = Signature(count, "count"), dt.date(2026, 2, 28)
+    encoded = signature.encode((), {"one": day, "others": "2026-03-01"})
+    assert encoded == {"one": "2026-02-28", "others": "2026-03-01"}
+    assert signature.decode(encoded) == {"one": day, "others": dt.date(2026, 3, 1)}
+    with pytest.raises(InvalidInput, match="argument 'two' must be a date, not int"):
+        signature.encode((), {"two": 2})
+
+
 def test_only_a_first_parameter_called_ctx_is_the_context() -> None:
     # B4
     def with_context(ctx: Any, name: str) -> None: ...
@@ -233,3 +245,44 @@ def test_pydantic_models_are_checked_and_come_back() -> None:
     assert signature.decode(encoded)["to"] == Address(street="Main", number=5)
     with pytest.raises(InvalidInput, match="number"):
         signature.encode((), {"to": {"street": "Main", "number": "many"}})
+
+
+def test_a_pydantic_model_comes_back_by_whatever_names_it_is_read() -> None:
+    # B3: a default would hide that a value has got lost on the way
+    pydantic = pytest.importorskip("pydantic")
+
+    class Address(pydantic.BaseModel, extra="forbid"):  # type: ignore[name-defined, call-arg, misc]
+        street: str = pydantic.Field("", alias="streetName")
+        number: int
+
+        @pydantic.computed_field  # type: ignore[untyped-decorator]
+        def label(self) -> str:
+            return f"{self.street} {self.number}"
+
+    class Plain(pydantic.BaseModel):  # type: ignore[name-defined, misc]
+        number: int
+
+    class More(Plain):
+        name: str
+
+    class Secret(pydantic.BaseModel):  # type: ignore[name-defined, misc]
+        word: pydantic.SecretStr  # type: ignore[name-defined]
+
+    class OneWay(pydantic.BaseModel):  # type: ignore[name-defined, misc]
+        street: str = pydantic.Field("", validation_alias="streetName")
+
+    def move(to, plain, word, once) -> None: ...  # type: ignore[no-untyped-def]
+
+    move.__annotations__.update(
+        to=list[Address] | None, plain=Plain, word=Secret | None, once=OneWay | None
+    )
+    signature = Signature(move, "move")
+    values: dict[str, Any] = {"to": [Address(streetName="Main", number=5)], "word": None}
+    values |= {"plain": More(number=6, name="x"), "once": None}
+    decoded = signature.decode(payload.normalise(signature.encode((), values), "", 10_000))
+    assert decoded == values | {"plain": Plain(number=6)}
+
+    for name, value in (("word", {"word": "hunter2"}), ("once", {"streetName": "Main"})):
+        with pytest.raises(InvalidInput, match="can be read again from its own JSON") as caught:
+            signature.encode((), values | {name: value})
+        assert "hunter2" not in str(caught.value)
