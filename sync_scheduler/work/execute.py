@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections, transaction
+from django.db import DatabaseError, InterfaceError, close_old_connections, transaction
 
 from sync_scheduler import clock, conf, failpoints
 from sync_scheduler.errors import LeaseLost, PayloadCodecError, SchedulerError
@@ -47,6 +47,8 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
         return _done(order, started, awaiting.settled(job, value, backing))
     except asyncio.CancelledError as error:
         return outcome_of(order, started, _why_cancelled(error, backing))
+    except LeaseLost as error:
+        return outcome_of(order, started, _why_lost(error, order))
     except BaseException as error:  # noqa: BLE001  # a handler may raise anything
         return outcome_of(order, started, error)
     finally:
@@ -79,6 +81,20 @@ def _why_cancelled(error: asyncio.CancelledError, backing: WorkerBacking) -> Bas
     if backing.cancelled:
         return Cancel("asked to stop")
     return TimeLimit() if backing.timed_out else error
+
+
+def _why_lost(error: LeaseLost, order: Order) -> Exception:
+    """A Run that is ours all the same was ended by its own handler, in what has been undone."""
+    try:
+        is_ours = claims.current(uuid.UUID(order.run), order.token) is not None
+    except (DatabaseError, InterfaceError):
+        return error
+    if not is_ours:
+        return error
+    return SchedulerError(
+        "The handler ended its own Run inside its transaction, which is undone with that;"
+        " raise Cancel to end as cancelled."
+    )
 
 
 def _input(job: Job, order: Order) -> dict[str, Any]:

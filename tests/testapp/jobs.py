@@ -144,6 +144,13 @@ def atomic_fail(ctx: JobContext, name: str) -> None:
     raise RuntimeError("after the write")
 
 
+@job(name="tests.atomic_cancel_own", atomic=True)
+def atomic_cancel_own(ctx: JobContext) -> None:
+    note(f"start atomic_cancel_own {ctx.id} {ctx.attempt}")
+    assert ctx.run is not None
+    ctx.run.cancel()
+
+
 @job(name="tests.crash")
 def crash(ctx: JobContext, how: str) -> None:
     note(f"start crash-{how} {ctx.id} {ctx.attempt}")

@@ -53,6 +53,14 @@ def test_a_handler_may_ask_for_another_try_or_end_itself(working: Site) -> None:
     assert (stopped.status, stopped.reason) == ("cancelled", "nothing to do")
 
 
+def test_an_atomic_handler_that_cancels_its_own_run_has_failed(working: Site) -> None:
+    # B16: what it wrote is undone, the cancel with it; it would be begun again for ever
+    run = done(working, jobs.atomic_cancel_own.submit())
+    assert (run.status, run.attempt) == ("failed", 1)
+    assert "raise Cancel" in run.error
+    assert working.starts(run) == 1
+
+
 def test_a_retry_resumes_behind_the_steps_that_are_stored(working: Site) -> None:
     # B4
     run = done(working, jobs.steps.submit())
