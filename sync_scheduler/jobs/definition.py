@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 PRIORITIES = range(-100, 101)
 DEFAULT_BACKOFF = exponential()
 _LONGEST_DELAY = 1000 * 366 * 86_400.0
+_MOST_ATTEMPTS = 2**31 - 1
+# Of what kind each option of a submit is, if it is given.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "key": (str, "a text"),
+    "delay": (int | float | dt.timedelta, "a number of seconds, or a timedelta"),
+    "at": (dt.datetime, "a datetime"),
+    "priority": (int, "a whole number"),
+    "queue": (str, "a text"),
+    "max_attempts": (int, "a whole number"),
+    "timeout": (int | float, "a number of seconds"),
+    "meta": (Mapping, "a dictionary"),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,26 +92,46 @@ class Options:
     timeout: float | None = None
     meta: Mapping[str, Any] | None = None
 
-    def faults(self) -> list[str]:  # a line per option
+    def faults(self) -> list[str]:
+        return self._wrong_kinds() or self._wrong_values()
+
+    def _wrong_kinds(self) -> list[str]:
         found = []
-        if self.delay is not None and self.at is not None:
-            found.append("give delay or at, not both")
-        if self.at is not None and self.at.tzinfo is None:
-            found.append("at must have a time zone")
+        for name, (kind, words) in _KINDS.items():
+            value = getattr(self, name)
+            # True is a whole number to Python, but not to every database.
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                found.append(f"{name} must be {words}, not {type(value).__name__}")
+        return found
+
+    def _wrong_values(self) -> list[str]:  # a line per option
+        found = self._wrong_times()
         if self.key is not None and not 0 < len(self.key) <= 255:
             found.append("key must be 1 to 255 characters")
         if self.key is not None and not _is_storable(self.key):
             found.append("key must not contain NUL or half of a surrogate pair")
         if self.priority is not None and self.priority not in PRIORITIES:
             found.append("priority must lie between -100 and 100")
-        if self.max_attempts is not None and self.max_attempts < 1:
-            found.append("max_attempts must be at least 1")
-        if self.timeout is not None and not 0 < self.timeout < math.inf:
-            found.append("timeout must be larger than 0")
-        if isinstance(self.delay, int | float) and not abs(self.delay) <= _LONGEST_DELAY:
-            found.append("delay must be a number of seconds, of at most a thousand years")
+        if self.max_attempts is not None and not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
+            found.append("max_attempts must be at least 1, and fit into 32 bits")
         if self.queue is not None and not (0 < len(self.queue) <= 100 and self.queue.isprintable()):
             found.append("queue must be 1 to 100 printable characters")
+        return found
+
+    def _wrong_times(self) -> list[str]:
+        found = []
+        delay, at = self.delay, self.at
+        if delay is not None and at is not None:
+            found.append("give delay or at, not both")
+        seconds = delay.total_seconds() if isinstance(delay, dt.timedelta) else delay
+        if seconds is not None and not abs(seconds) <= _LONGEST_DELAY:
+            found.append("delay must be a number of seconds, of at most a thousand years")
+        if at is not None and at.tzinfo is None:
+            found.append("at must have a time zone")
+        elif at is not None and not dt.MINYEAR < at.year < dt.MAXYEAR:
+            found.append(f"at must lie in the years {dt.MINYEAR + 1} to {dt.MAXYEAR - 1}")
+        if self.timeout is not None and not 0 < self.timeout < math.inf:
+            found.append("timeout must be larger than 0")
         return found
 
 

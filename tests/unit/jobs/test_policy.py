@@ -245,6 +245,18 @@ def test_progress_lies_between_nothing_and_everything(progress: float) -> None:
         ({"timeout": math.inf}, "timeout"),
         ({"queue": ""}, "queue"),
         ({"queue": "a\0"}, "queue"),
+        ({"max_attempts": 2**31}, "max_attempts"),
+        ({"delay": dt.timedelta(days=10**8)}, "delay"),
+        ({"at": dt.datetime.max.replace(tzinfo=dt.UTC)}, "at must lie in the years"),
+        ({"key": 5}, "key must be a text, not int"),
+        ({"delay": "soon"}, "delay must be a number of seconds, or a timedelta, not str"),
+        ({"at": dt.date(2030, 1, 1)}, "at must be a datetime, not date"),
+        ({"priority": 1.0}, "priority must be a whole number, not float"),
+        ({"priority": True}, "priority must be a whole number, not bool"),
+        ({"queue": 5}, "queue must be a text, not int"),
+        ({"max_attempts": 2.5}, "max_attempts must be a whole number, not float"),
+        ({"timeout": dt.timedelta(seconds=5)}, "timeout must be a number of seconds"),
+        ({"meta": ["a"]}, "meta must be a dictionary, not list"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_stored(
