@@ -13,7 +13,13 @@ from tests.faults.harness import Site
 
 
 def survive(
-    site: Site, *, schedules: int, seconds: int, kills: int, nodes: tuple[int, int]
+    site: Site,
+    *,
+    schedules: int,
+    seconds: int,
+    kills: int,
+    nodes: tuple[int, int],
+    number: str = "A1",
 ) -> None:
     fleet = Fleet(site, "live slots")
     for _ in range(nodes[0]):
@@ -27,7 +33,7 @@ def survive(
     took = time.time() - (coming.start.timestamp() + seconds)
     outcome = coming.outcome()
     figures.add(
-        "A1",
+        number,
         slots=coming.total,
         kills=fleet.kills,
         lost=outcome.lost,
@@ -45,6 +51,13 @@ def test_every_slot_has_one_effect_while_processes_are_killed(full_site: Site) -
     # faults A1
     # A1, A2, A7, B16, C2
     survive(full_site, schedules=20, seconds=15, kills=6, nodes=(2, 2))
+
+
+def test_every_slot_has_one_effect_on_mariadb_too(mariadb_site: Site) -> None:
+    # faults A1, on the database where a dispatch is a transaction of several statements
+    # A1, A2, A7, B16, C2
+    size = {"schedules": 10, "seconds": 12, "kills": 6}
+    survive(mariadb_site, **size, nodes=(2, 2), number="A1, MariaDB")
 
 
 @pytest.mark.slow
