@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from django.db import connection
 
 from sync_scheduler import lifecycle
-from sync_scheduler.models import Attempt, Leader, Run
+from sync_scheduler.models import Attempt, Leader, Run, Term
 from sync_scheduler.store import nodes
 from sync_scheduler.store.locking import database_now
 from tests.faults import arming, auditor, database
@@ -148,6 +148,14 @@ class Site:
 
     def epoch(self) -> int:
         return Leader.objects.values_list("epoch", flat=True).first() or 0
+
+    def epoch_of(self, pid: int) -> int:
+        """The newest term of this process, which may be over and may not be recorded yet."""
+        holder = f":{pid}:"
+        rows = (model.objects.filter(holder__contains=holder) for model in (Leader, Term))
+        return max(
+            (epoch for row in rows for epoch in row.values_list("epoch", flat=True)), default=0
+        )
 
     def leader(self) -> Node | None:
         """The node that leads by the database's word, if it is one of ours and alive."""

@@ -98,7 +98,7 @@ def test_a_leader_that_ends_inside_its_transaction_loses_and_repeats_nothing(
         fleet.add("--no-work", **site.armed(f"{point}={action},limit=1"))
     fleet.add("--no-dispatch", "--processes=1", "--threads=2")
     site.wait(lambda: bool(site.fired(point)), "the leader was hit", 40)
-    epoch = site.epoch()
+    epoch = site.epoch_of(site.fired(point)[0])
     site.wait(lambda: site.epoch() > epoch, "the next term has begun")
     if action == "stop":
         os.kill(site.fired(point)[0], signal.SIGCONT)

@@ -63,7 +63,7 @@ def is_guard(process: psutil.Process) -> bool:
 def wait_completed(run: Run) -> None:
     wait_until(
         lambda: Run.objects.get(pk=run.pk).status == "completed",
-        seconds=30,
+        seconds=60,
         what="the run is completed",
     )
 
@@ -76,7 +76,7 @@ def test_a_web_server_runs_what_is_submitted_and_ends_its_scheduler_with_itself(
         wait_completed(run)
         (scheduler,) = schedulers(server.pid)
         server.kill()
-        wait_until(lambda: not scheduler.is_running(), seconds=30, what="the scheduler has ended")
+        wait_until(lambda: not scheduler.is_running(), seconds=60, what="the scheduler has ended")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -88,7 +88,7 @@ def test_two_web_servers_on_a_machine_share_one_scheduler_and_the_second_takes_o
     ):
         wait_until(
             lambda: bool(schedulers(first.pid) or schedulers(second.pid)),
-            seconds=30,
+            seconds=60,
             what="a scheduler runs",
         )
         both = {first.pid: first, second.pid: second}
@@ -98,4 +98,4 @@ def test_two_web_servers_on_a_machine_share_one_scheduler_and_the_second_takes_o
         wait_completed(run)
         assert not schedulers(waiting)
         both[leading].kill()
-        wait_until(lambda: bool(schedulers(waiting)), seconds=30, what="the other took over")
+        wait_until(lambda: bool(schedulers(waiting)), seconds=60, what="the other took over")

@@ -15,6 +15,9 @@ from tests.faults.proxy import COMMIT, INSERT_RUN, Proxy
 from tests.services import Server
 from tests.services.postgres_server import fresh_database
 
+# Long enough that a busy machine answers in time, and short enough to be waited for.
+PATIENCE = 3.0
+
 
 @pytest.fixture
 def database(postgres_server: Server) -> str:
@@ -94,7 +97,9 @@ def test_who_is_refused_cannot_connect(proxy: Proxy, database: str) -> None:
 def test_a_black_hole_lets_nothing_through_until_it_is_healed(redis_server: Server) -> None:
     with (
         Proxy(redis_server.port) as proxy,
-        redis.Redis(port=proxy.port, socket_timeout=0.3, retry=Retry(NoBackoff(), 0)) as client,
+        redis.Redis(
+            port=proxy.port, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
+        ) as client,
     ):
         assert client.ping()
         proxy.behave(black_hole=True)

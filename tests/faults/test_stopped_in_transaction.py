@@ -6,16 +6,18 @@ eight hours of its `wait_timeout`.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
 import time
 
-from sync_scheduler.models import Run, Schedule
+from sync_scheduler.models import Run
 from sync_scheduler.store.locking import database_now
 from tests.faults import arming, figures, slots
+from tests.faults.bounds import bound
 from tests.faults.harness import Site
 
-LEASE = 1.0
+LEASE, SCHEDULES = 1.0, 5
 POINT = "after_cas_before_commit"
 
 
@@ -27,23 +29,24 @@ def test_the_schedules_of_a_leader_stopped_in_its_transaction_are_dispatched_by_
     site = mariadb_site
     arming.armed(site.folder, "")
     arming.hold(site.folder, POINT)
-    stopped = site.start("--no-work", armed=site.armed(f"{POINT}=stop,limit=1"))
-    assert site.await_leader() is stopped
-    site.start("--no-work")
+    for _ in range(2):
+        site.start("--no-work", armed=site.armed(f"{POINT}=stop,limit=1"))
     site.start("--no-dispatch", "--processes=1", "--threads=2")
-    coming = slots.every_second(5, 12, in_seconds=0)
+    site.await_leader()
+    coming = slots.every_second(SCHEDULES, 12, in_seconds=0)
     arming.release(site.folder, POINT)
     site.wait(lambda: bool(site.fired(POINT)), "the leader has come there")
+    (pid,) = site.fired(POINT)
+    stopped = next(node for node in site.nodes if node.pid == pid)
     site.wait(lambda: stopped.survivor().is_stopped, "the leader has been stopped")
-    at, epoch = database_now(), site.epoch()
-    held = set(Schedule.objects.filter(next_run_at__lte=at).values_list("name", flat=True))
-    assert held, "the leader was stopped with nothing in its hands"
+    at, epoch = database_now(), site.epoch_of(pid)
 
     def is_dispatched() -> bool:
-        later = Run.objects.filter(epoch__gt=epoch, slot__lte=at)
-        return held <= set(later.values_list("schedule_name", flat=True))
+        due = Run.objects.filter(slot__lte=at, slot__gt=at - dt.timedelta(seconds=1))
+        names = set(due.values_list("schedule_name", flat=True))
+        return len(names) == SCHEDULES and Run.objects.filter(epoch__gt=epoch).exists()
 
-    site.wait(is_dispatched, "the next leader dispatches what the stopped one holds")
+    site.wait(is_dispatched, "the next leader dispatches what the stopped one holds", 40)
     took = (database_now() - at).total_seconds()
     time.sleep(max(0.0, 4 * LEASE - took))
     assert stopped.survivor().is_stopped
@@ -65,5 +68,5 @@ def test_the_schedules_of_a_leader_stopped_in_its_transaction_are_dispatched_by_
     )
     assert (outcome.lost, outcome.duplicated, outcome.effects) == (0, 0, coming.total)
     assert not Run.objects.filter(epoch=epoch, submitted_at__gt=at).exists()
-    assert took <= 3 * LEASE
-    assert retreat <= 3 * LEASE
+    assert took <= bound(3 * LEASE, beside_others=30)
+    assert retreat <= bound(1, beside_others=30)

@@ -19,7 +19,7 @@ from tests.faults.node import Node
 
 LEASE = 1.0
 # The promise is one and a half leases; what a busy machine adds to it is not the leader's doing.
-PATIENCE = bound(1.5, beside_others=3) * LEASE
+PATIENCE = bound(1.5, beside_others=10) * LEASE
 POINT = "after_mint_before_record"
 
 
@@ -60,7 +60,8 @@ def survive(site: Site, *, rounds: int) -> None:
         else:
             leader.freeze()
             at = database_now().timestamp()
-        epoch = site.epoch()
+        # Not the newest: on a busy machine the next may have begun already.
+        epoch = site.epoch_of(leader.pid)
         await_term(site, epoch + 1)
         takeovers.append(Term.objects.get(epoch=epoch + 1).started_at.timestamp() - at)
         time.sleep(max(0.0, at + 3 * LEASE - time.time()))
@@ -82,7 +83,7 @@ def survive(site: Site, *, rounds: int) -> None:
     )
     assert (outcome.lost, outcome.duplicated, outcome.effects) == (0, 0, coming.total)
     assert max(takeovers) <= PATIENCE
-    assert max(retreats) <= bound(1, beside_others=3 * LEASE)
+    assert max(retreats) <= bound(1, beside_others=10)
 
 
 def test_a_stopped_leader_is_replaced_and_steps_down_when_it_wakes(full_site: Site) -> None:
@@ -106,7 +107,7 @@ def test_a_decision_of_a_term_that_is_over_is_not_written(full_site: Site) -> No
     coming = slots.every_second(5, 3, in_seconds=0)
     site.wait(lambda: bool(site.fired("in_dispatch")), "the leader has come there")
     site.wait(lambda: node.survivor().is_stopped, "the leader has been stopped")
-    epoch = site.epoch()
+    epoch = site.epoch_of(node.pid)
     stand_in()
     node.signal(signal.SIGCONT)
     site.wait(lambda: epoch in ended_terms(node), "it knows that its term is over")

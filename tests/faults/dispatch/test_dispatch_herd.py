@@ -13,7 +13,8 @@ from tests.faults.dispatch import crowd
 from tests.faults.dispatch.cluster import Cluster
 from tests.services.server import Server, wait_until
 
-QUICK = {"LEADER_LEASE": 1, "LEADER_HEARTBEAT": 0.1}
+# Whoever waits for the processor for a second is not to lose the lead over it.
+QUICK = {"LEADER_LEASE": bound(1, beside_others=8), "LEADER_HEARTBEAT": 0.1}
 HOURLY = "cron('0 * * * *', tz='UTC')"
 
 
@@ -59,4 +60,4 @@ def test_a_herd_is_dispatched_once_and_costs_nobody_the_lead(
             duplicated=0,
             note=f"lag p99 {lag:.2f} s, max {crowd.lag(cluster, 1):.2f} s",
         )
-        assert lag <= bound(5, beside_others=15)
+        assert lag <= bound(5, beside_others=30)

@@ -75,7 +75,7 @@ def test_poisoned_and_locked_schedules_cost_only_themselves(
                 )
                 > until
             ),
-            seconds=20,
+            seconds=60,
             what="everything that can be dispatched has been",
         )
         owed = int((until - first).total_seconds()) + 1
@@ -99,7 +99,7 @@ def test_poisoned_and_locked_schedules_cost_only_themselves(
             duplicated=0,
             note=f"lag p99 {lag:.2f} s; {len(POISONS) * of_each} poisoned, {of_each} locked",
         )
-        assert lag <= bound(2, beside_others=5)
+        assert lag <= bound(2, beside_others=15)
         for name, (_, word) in POISONS.items():
             found = cluster.query(
                 "SELECT schedule_name, error, reason FROM sync_scheduler_deadletter"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.faults.bounds import bound
 from tests.faults.dispatch.cluster import Cluster
 from tests.services.server import Server, wait_until
+
+# Longer than anybody is waited for here.
+LONG = 40.0
 
 
 @pytest.mark.parametrize("mode", ["redis", "embedded"])
@@ -41,7 +44,8 @@ def test_a_killed_leader_is_replaced_within_one_and_a_half_leases(
                 what="the next term",
             )
             since = cluster.value("SELECT since FROM sync_scheduler_leader")
-            assert (since - killed).total_seconds() <= 1.5 * lease
+            promised = bound(1.5, beside_others=4) * lease
+            assert (since - killed).total_seconds() <= promised
             wait_until(
                 lambda: "started" in cluster.members[-1].log.read_text(),
                 seconds=30,
@@ -57,7 +61,7 @@ def test_a_leader_that_stops_gracefully_is_replaced_at_once(
         postgres=postgres_server,
         redis=own_redis if mode == "redis" else None,
         folder=tmp_path,
-        settings={"LEADER_LEASE": 20, "LEADER_HEARTBEAT": 1},
+        settings={"LEADER_LEASE": LONG, "LEADER_HEARTBEAT": 1, "MISFIRE_GRACE": 3 * LONG},
     ) as cluster:
         cluster.start()
         leader = cluster.await_leader()
@@ -67,10 +71,8 @@ def test_a_leader_that_stops_gracefully_is_replaced_at_once(
             seconds=30,
             what="the second one has started",
         )
-        began = time.monotonic()
-        assert leader.end() == 0
+        assert leader.end(60) == 0
         cluster.await_leader(but=leader)
-        assert time.monotonic() - began < 10
 
         rows = cluster.query("SELECT reason FROM sync_scheduler_term WHERE epoch = 1")
         assert rows == [("resigned",)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.faults.bounds import bound
 from tests.faults.dispatch.cluster import Cluster
 from tests.faults.dispatch.slots import assert_every_second_once
 from tests.services.server import Server, wait_until
@@ -80,7 +81,7 @@ def test_fifteen_seconds_without_redis_delay_no_slot_by_more_than_five(
         late = cluster.value(
             "SELECT MAX(EXTRACT(EPOCH FROM submitted_at - slot)) FROM sync_scheduler_run"
         )
-        assert late <= 5
+        assert late <= bound(5, beside_others=20)
 
 
 def test_a_leader_that_dies_while_redis_is_away_is_replaced(

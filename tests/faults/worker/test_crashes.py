@@ -101,7 +101,7 @@ def test_a_suspect_gets_its_turn_while_others_keep_the_node_busy(site: Site) -> 
     site.wait(lambda: len(site.lines()) >= 6, "all threads are busy")
     suspect = jobs.noted.using(priority=100).submit(name="suspect")
     Run.objects.filter(id=suspect.id).update(suspect=True)
-    site.wait_ended([suspect], 15)
+    site.wait_ended([suspect], 90)
     left = Run.objects.filter(id__in=[run.id for run in busy], status="submitted")
     assert left.exists(), "the suspect was left until everything else was through"
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.faults import figures
+from tests.faults.bounds import bound
 from tests.faults.harness import Site, pause
 from tests.faults.worker import outage
 from tests.services import Server, postgres_server
@@ -55,6 +56,7 @@ def test_crashes_and_an_absence_of_postgresql_lose_and_repeat_nothing(
         assert (run.status, site.starts(run)) == ("completed", 1)
     slots = outage.assert_nothing_lost(site, atomic)
     figures.add("A9b", slots=slots, runs=len(atomic), kills=4, lost=0, duplicated=0, takeovers=took)
+    assert max(took) <= bound(10, beside_others=outage.PATIENCE)
 
 
 @pytest.mark.slow
@@ -80,6 +82,7 @@ def test_ten_seconds_of_a_read_only_database_are_waited_out(
     assert max(lines) < 2000, lines
     slots = outage.assert_nothing_lost(site, atomic)
     figures.add("A9c", slots=slots, runs=len(atomic), lost=0, duplicated=0, takeovers=[took])
+    assert took <= bound(5, beside_others=outage.PATIENCE)
 
 
 def set_read_only(server: Server, value: str) -> None:

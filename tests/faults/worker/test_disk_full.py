@@ -15,6 +15,7 @@ from django.db import DatabaseError
 
 from sync_scheduler.models import Run
 from tests.faults import figures
+from tests.faults.bounds import bound
 from tests.faults.harness import Site, pause
 from tests.faults.worker import outage
 from tests.services import Server, Unavailable, postgres_server
@@ -111,3 +112,4 @@ def test_ten_seconds_of_a_full_disk_lose_no_run_whose_submit_was_answered(
         takeovers=[took],
         note=f"{refused} submits were refused while the disk was full",
     )
+    assert took <= bound(10, beside_others=outage.PATIENCE)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import pairwise
 
 from sync_scheduler.models import Attempt, DeadLetter, Run
+from tests.faults.bounds import bound
 from tests.faults.harness import Site
 from tests.testapp import jobs
 
@@ -38,3 +40,5 @@ def test_two_hundred_runs_that_always_fail_end_as_dead_letters_and_starve_nobody
             pauses.add(before.retry_at - before.finished_at)
     # Spread by chance, not all at once.
     assert len(pauses) > 300
+    # Half a second at most, counted from when the node has heard of the failure.
+    assert max(pauses) <= dt.timedelta(seconds=bound(1, beside_others=30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,10 +107,11 @@ def test_a_submit_is_picked_up_through_redis_and_not_by_the_poll(redis_site: Sit
     redis_site.start("--no-dispatch", "--processes=1")
     run = jobs.noted.submit()
     redis_site.wait_ended([run])
-    # The next poll of the database is seconds away now.
+    # While Redis answers, four seconds or more pass from one poll of the database to the next.
+    began = time.monotonic()
     for _ in range(5):
-        run = jobs.noted.submit()
-        redis_site.wait_ended([run], 3)
+        redis_site.wait_ended([jobs.noted.submit()])
+    assert time.monotonic() - began < 12
 
 
 def test_a_sentinel_fail_over_loses_nothing(site: Site, use_redis: UseRedis) -> None:
@@ -147,14 +149,15 @@ def test_a_redis_cluster_carries_everything(site: Site, use_redis: UseRedis) -> 
         cluster = redis_cluster.start()
     try:
         use_redis(site, cluster.url)
-        node = site.start("--no-dispatch", "--processes=1")
+        # On a busy machine an answer may take longer than a server that is well should need.
+        node = site.start("--no-dispatch", "--processes=1", SYNC_SCHEDULER_REDIS_TIMEOUT="5")
         runs = [jobs.noted.submit() for _ in range(10)]
         runs.append(jobs.noted.using(delay=0.5).submit())
         site.wait_ended(runs)
         running = jobs.wait.submit()
         site.wait_line("start wait")
         assert running.cancel()
-        site.wait_line("cancelled wait", seconds=5)
+        site.wait_line("cancelled wait")
         audit(site, plain=runs)
         assert "cannot be reached" not in node.output()
         cluster.nodes[0].kill()
@@ -270,7 +273,7 @@ def test_everything_works_through_pgbouncer_in_transaction_mode(
         running = jobs.wait.submit()
         site.wait_line("start wait", str(running.id))
         assert running.cancel()
-        site.wait_line("cancelled wait", seconds=5)
+        site.wait_line("cancelled wait")
         assert Counter.objects.get().value == 50
         audit(site, atomic=atomic, plain=plain)
         assert node.stop() == 0
