@@ -28,7 +28,7 @@ W002 = "sync_scheduler.W002"  # a job's lease shorter than two heartbeats
 @register(Tags.compatibility)
 def check_settings(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
     hint = "See docs/reference/settings for every name and its meaning."
-    found = conf.faults() or codec.faults()
+    found = conf.faults() or [*codec.faults(), *client.faults()]
     return [Error(fault, hint=hint, id=E001) for fault in found]
 
 

@@ -53,7 +53,6 @@ def connect(url: str, timeout: float | None = None) -> Any:
     options: dict[str, Any] = {
         "socket_timeout": seconds,
         "socket_connect_timeout": seconds,
-        "socket_keepalive": True,
         "decode_responses": True,
         # What every server understands: one that is too old is to say its version, not an error.
         "protocol": 2,
@@ -64,6 +63,8 @@ def connect(url: str, timeout: float | None = None) -> Any:
         "retry": Retry(NoBackoff(), 1),
     }
     scheme = url.split("://", 1)[0]
+    if scheme != "unix":
+        options["socket_keepalive"] = True  # the library refuses it where it has no meaning
     if scheme.startswith("rediss"):
         # Older versions of the library check who signed a certificate, but not whose it is.
         options["ssl_check_hostname"] = True
@@ -112,6 +113,28 @@ def _through_sentinel(url: str, options: dict[str, Any]) -> Any:
         **options,
     )
     return sentinel.master_for(path[0])  # type: ignore[no-untyped-call]
+
+
+def faults() -> list[str]:
+    """What is wrong with the URL itself; no server is asked."""
+    url = conf.get().REDIS_URL
+    if url is None:
+        return []
+    # A client for a Cluster connects when it is made; the others do when they are used.
+    plain = url.replace("+cluster", "", 1)
+    try:
+        made = connect(plain)
+        if "+" not in plain:
+            made.connection_pool.make_connection()  # where options of the URL are looked at
+    except InvalidSetting as error:
+        return [str(error)]
+    except (ValueError, TypeError):
+        # Not in the library's words: they may quote a part of the password.
+        return [
+            "REDIS_URL cannot be read; write it like redis://user:password@host:6379/0, with"
+            " special characters of the password percent-encoded."
+        ]
+    return []
 
 
 def shown_url() -> str:

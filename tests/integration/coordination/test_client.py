@@ -7,7 +7,9 @@ import socketserver
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from pytest_django import Settings
@@ -164,6 +166,26 @@ def test_an_acl_user_with_only_the_namespaces_keys_is_enough(settings: Settings)
         one = one_entry()
         ready_queue.push([one])
         assert ready_queue.pop(["default"], 1) == [one.id]
+
+
+def test_a_socket_in_the_file_system_does_everything_that_a_port_does(settings: Settings) -> None:
+    # C8
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ss-unix-", dir="/tmp")))
+        path = folder / "redis.sock"
+        stack.enter_context(
+            provide("redis", lambda: redis_server.start(settings={"unixsocket": str(path)}))
+        )
+        settings.SYNC_SCHEDULER = {"REDIS_URL": f"unix://{path}?db=1"}
+        client.require_usable()
+        assert client.shown_url() == f"unix://{path}"
+        one, two = one_entry(), one_entry()
+        announcer.announce([one])
+        assert announcer.flush(10.0)
+        assert not client.is_broken()
+        assert ready_queue.pop(["default"], 1) == [one.id]
+        ready_queue.push([two])
+        assert rung_id(["default"]) == two.id
 
 
 def test_a_sentinel_leads_to_the_master(settings: Settings) -> None:

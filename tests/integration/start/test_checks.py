@@ -71,6 +71,50 @@ def test_sqlite_without_immediate_transactions_is_warned_about(
     assert checks.check_database(databases=[]) == []
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1:port/0",
+        "redis://127.0.0.1:99999/0",
+        "redis://:half/secret@127.0.0.1:6379/0",
+        "redis://127.0.0.1:6379/0?no_such_option=1",
+        "rediss://127.0.0.1:port",
+        "redis+cluster://127.0.0.1:port",
+        "redis+sentinel://127.0.0.1:port/main",
+        "redis+sentinel://127.0.0.1:26379/main/db",
+        "redis+sentinel://127.0.0.1:26379",
+    ],
+)
+def test_a_url_of_redis_that_cannot_be_read_is_a_wrong_setting(
+    configured: Settings, url: str
+) -> None:
+    # C7, C8
+    configured.SYNC_SCHEDULER = {"REDIS_URL": url}
+    found = checks.check_settings()
+    assert ids(found) == [checks.E001]
+    assert found[0].msg.startswith("REDIS_URL ")
+    assert "half" not in found[0].msg
+    with pytest.raises(SystemCheckError, match=r"sync_scheduler\.E001"):
+        call_command("check")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:pass%2Fword@127.0.0.1:6379/3",
+        "rediss://127.0.0.1:6379/0?ssl_cert_reqs=none",
+        "unix:///run/redis.sock?db=2",
+        "redis+sentinel://one:26379,two/main/0",
+        "redis+cluster://127.0.0.1:6379",
+        "rediss+cluster://127.0.0.1",
+    ],
+)
+def test_a_url_of_redis_in_each_form_is_right(configured: Settings, url: str) -> None:
+    # C8
+    configured.SYNC_SCHEDULER = {"REDIS_URL": url}
+    assert checks.check_settings() == []
+
+
 @pytest.mark.django_db
 def test_nothing_is_wrong_here(configured: Settings) -> None:
     # C7
