@@ -21,6 +21,11 @@ from django.core.signals import setting_changed
 from sync_scheduler.errors import InvalidSetting
 
 PREFIX = "SYNC_SCHEDULER_"
+# Written out: read as "anything else is False", a typo would switch STRICT_JOBS off.
+_BOOLEANS = {
+    **dict.fromkeys(("true", "on", "ok", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "off", "no", "n", "0"), False),
+}
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "rediss+cluster")
 # Variables with our prefix that are not ours to judge: the switches of the fault tests, and what
 # Kubernetes gives every container when a service is called sync-scheduler.
@@ -150,7 +155,7 @@ def _from_environment(name: str, kind: Any) -> Any:
     env = environ.Env()
     try:
         if kind is bool:
-            return env.bool(PREFIX + name)
+            return _BOOLEANS[env.str(PREFIX + name).strip().lower()]
         if kind is int:
             return env.int(PREFIX + name)
         if kind is float:
@@ -161,7 +166,7 @@ def _from_environment(name: str, kind: Any) -> Any:
             pairs = (pair.partition("=") for pair in env.list(PREFIX + name))
             return {word.strip(): int(number) for word, _, number in pairs}
         return env.str(PREFIX + name) or None
-    except ValueError:
+    except (ValueError, KeyError):
         raise InvalidSetting(
             f"The environment variable {PREFIX}{name} must be {_word(kind)}."
         ) from None

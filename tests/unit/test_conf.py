@@ -54,6 +54,25 @@ def test_the_environment_is_read_by_the_type_of_each_setting(
     assert (found.THREADS, found.QUEUES, found.NODE_LEASE) == (9, ("a", "b"), 12.5)
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("1", True), ("TRUE", True), (" yes ", True), ("on", True)]
+    + [("0", False), ("False", False), ("no", False), ("off", False)]
+    + [(word, None) for word in ("ture", "enabled", "none", "2", "")],
+)
+def test_a_word_that_is_neither_yes_nor_no_is_not_taken_for_no(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, word: str, meant: bool | None
+) -> None:
+    # C7
+    monkeypatch.setenv("SYNC_SCHEDULER_STRICT_JOBS", word)
+    settings.SYNC_SCHEDULER = {}
+    if meant is None:
+        said = "The environment variable SYNC_SCHEDULER_STRICT_JOBS must be True or False."
+        assert conf.faults() == [said]
+    else:
+        assert conf.get().STRICT_JOBS is meant
+
+
 def test_a_misspelt_variable_is_a_fault_and_the_near_name_is_offered(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
