@@ -153,8 +153,7 @@ class Dispatcher:
             self._dispatching.work()
             done, earliest = self._tick(term)
             self._dispatching.rest()
-            is_stuck = done is None or (done.held_up > 0 and done.dispatched + done.skipped == 0)
-            pause = _longer(pause) if is_stuck else 0.0
+            pause = _longer(pause) if done is None or done.held_up > 0 else 0.0
             self._sleep(earliest, pause)
         connections.close_all()
 
@@ -165,7 +164,7 @@ class Dispatcher:
             ahead, self._ahead = self._ahead, None
             done = tick(term, now, self._dispatching.work, ahead)
             self._first_pass.set()
-            return done, leader.earliest_due(now)
+            return done, leader.earliest_due(now, only_later=done.held_up > 0)
         except LeadershipLost:
             logger.info("the term is over", extra={"event": "term_over"})
             self._elect.set()
@@ -176,9 +175,10 @@ class Dispatcher:
         return None, None
 
     def _sleep(self, earliest: dt.datetime | None, pause: float) -> None:
-        """Exactly until the next slot, unless woken; at least for `pause`."""
+        """Exactly until the next slot, unless woken; with `pause`, no longer than that."""
         if pause:
-            self._stopping.wait(pause)
+            # Whatever comes due meanwhile need not wait for the one that is held up.
+            self._stopping.wait(min(pause, self._seconds_until(earliest)))
             return
         self._sleeps_until = earliest
         seconds = self._seconds_until(earliest)

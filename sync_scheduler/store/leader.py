@@ -140,13 +140,17 @@ def _renew_in_one(epoch: int, holder: str, lease_seconds: float) -> Renewal | No
     return None if row is None else Renewal(database_now=row[0], earliest=row[1])
 
 
-def earliest_due(now: dt.datetime) -> dt.datetime | None:
-    """When the next schedule is due; may lie in the past. One step into the index."""
+def earliest_due(now: dt.datetime, *, only_later: bool = False) -> dt.datetime | None:
+    """When the next schedule is due; may lie in the past. One step into the index.
+
+    `only_later` leaves out those that are due now.
+    """
+    when = Q(next_run_at__gt=now) if only_later else Q(next_run_at__isnull=False)
     return (
         Schedule.objects.filter(
             Q(retry_dispatch_at__isnull=True) | Q(retry_dispatch_at__lte=now),
+            when,
             enabled=True,
-            next_run_at__isnull=False,
         )
         .order_by("next_run_at")
         .values_list("next_run_at", flat=True)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 
 import pytest
 from django.test import override_settings
 
-from sync_scheduler.models import Leader, Term
+from sync_scheduler import clock, every
+from sync_scheduler.dispatch.tick import Ticked
+from sync_scheduler.models import Leader, Schedule, Term
+from sync_scheduler.processes import dispatcher as module
 from sync_scheduler.processes.dispatcher import Dispatcher
 from sync_scheduler.processes.housekeeping import Housekeeping
+from tests.integration.dispatch.leading import lead
 from tests.services.server import wait_until
+from tests.testapp import jobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -63,3 +69,26 @@ def test_housekeeping_that_fails_is_tried_again(
     dispatcher.start()
     wait_until(lambda: len(calls) > 2, seconds=20, what="it goes on")
     wait_until(lambda: dispatcher.is_leading, seconds=20, what="it leads")
+
+
+@pytest.mark.parametrize("dispatched", [0, 3])
+def test_a_schedule_that_is_held_up_makes_no_other_one_late(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch, dispatched: int
+) -> None:
+    # L5, A6
+    now = clock.now()
+    soon = now + dt.timedelta(seconds=0.25)
+    for name, due in {"locked": now - dt.timedelta(seconds=5), "other": soon}.items():
+        Schedule.objects.register(name, job=jobs.noop, rule=every(hours=1))
+        Schedule.objects.filter(name=name).update(next_run_at=due)
+    ticked = Ticked(due=1 + dispatched, dispatched=dispatched, held_up=1)
+    monkeypatch.setattr(module, "tick", lambda *_: ticked)
+    monkeypatch.setattr(clock, "now", lambda: now)
+    slept: list[float] = []
+    monkeypatch.setattr(dispatcher._stopping, "wait", slept.append)
+
+    done, earliest = dispatcher._tick(lead())
+    dispatcher._sleep(earliest, 1.0)
+
+    assert (done, earliest) == (ticked, soon)
+    assert slept == [0.25]
