@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db.models import Count
 
@@ -19,13 +19,18 @@ _BATCH = 200
 
 
 def admit(moves: Sequence[Move], epoch: int) -> Admitted:
+    # Made before the transaction, in which thousands of them would take longer than a server
+    # lets one be silent.
+    drafts = {
+        move.schedule_id: [_draft(move, slot, epoch) for slot in move.slots] for move in moves
+    }
     try:
         with short_transaction():
             moved = [move for move in _held(moves) if _move(move)]
             # A plain read after the writes: it locks nothing that a successor needs.
             if not leader.is_current(epoch):
                 raise LeadershipLost
-            runs = _without_existing(_runs(moved, epoch))
+            runs = _without_existing(_settled(moved, drafts))
             Run.objects.bulk_create(runs, batch_size=_BATCH)
             failpoints.hit("after_cas_before_commit")
     except LeadershipLost:
@@ -71,18 +76,19 @@ def _move(move: Move) -> bool:
     )
 
 
-def _runs(moves: Sequence[Move], epoch: int) -> list[Run]:
+def _settled(moves: Sequence[Move], drafts: Mapping[int, Sequence[Run]]) -> list[Run]:
+    """The Runs of these moves; where there is no room for one it is skipped."""
     active = _active([move.schedule_id for move in moves if move.capacity is not None])
     runs = []
     for move in moves:
         room = None if move.capacity is None else move.capacity - active.get(move.schedule_id, 0)
-        for slot in move.slots:
-            status, reason = slot.status, slot.reason
-            if status is State.SUBMITTED and room is not None:
+        for run in drafts[move.schedule_id]:
+            if run.status == State.SUBMITTED and room is not None:
                 if room <= 0:
-                    status, reason = State.SKIPPED, move.overflow
+                    run.status, run.reason = State.SKIPPED, move.overflow
+                    run.finished_at = run.submitted_at
                 room -= 0 if move.catches_up else 1
-            runs.append(_run(move, slot, status, reason, epoch))
+            runs.append(run)
     return runs
 
 
@@ -98,7 +104,7 @@ def _active(ids: Sequence[int]) -> dict[int, int]:
     return dict(counts)
 
 
-def _run(move: Move, slot: Slot, status: State, reason: str, epoch: int) -> Run:
+def _draft(move: Move, slot: Slot, epoch: int) -> Run:
     namespace, now = conf.get().NAMESPACE, clock.now()
     key = slot_key(move.name, slot.slot)
     return Run(
@@ -113,13 +119,13 @@ def _run(move: Move, slot: Slot, status: State, reason: str, epoch: int) -> Run:
         schedule_name=move.name,
         slot=slot.slot,
         trigger=Trigger.SLOT,
-        status=status,
+        status=slot.status,
         max_attempts=move.max_attempts,
         run_at=slot.run_at,
         submitted_at=now,
-        finished_at=None if status is State.SUBMITTED else now,
+        finished_at=None if slot.status is State.SUBMITTED else now,
         error=slot.error,
-        reason=reason,
+        reason=slot.reason,
         meta=dict(slot.meta),
         timeout_seconds=move.timeout_seconds,
         lease_seconds=move.lease_seconds,
