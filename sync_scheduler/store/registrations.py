@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from sync_scheduler.errors import InvalidRule, ServiceUnavailable
+from sync_scheduler.errors import InvalidInput, InvalidRule, ServiceUnavailable
 from sync_scheduler.jobs.payload import is_sealed
 from sync_scheduler.models import Schedule
 from sync_scheduler.models.schedule import FAR_AWAY, RULE_FIELDS
@@ -58,6 +58,11 @@ def put(definition: Definition, source: str) -> Put:
             if row is None:
                 raise ServiceUnavailable(
                     f"Schedule {definition.name!r} was removed at this moment; register it again."
+                )
+            if row.name != definition.name:
+                raise InvalidInput(
+                    f"The database cannot tell the schedule {definition.name!r} from"
+                    f" {row.name!r}, which exists already; use another name."
                 )
             return Put(schedule=row, created=False, updated=_update(row, definition, source))
 

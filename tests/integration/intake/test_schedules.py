@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from typing import Any
 
@@ -89,6 +90,16 @@ def test_an_option_that_cannot_be_is_refused_wherever_it_is_said(
         register(rule=cron("0 * * * *", tz="UTC", **option))
 
     assert not Schedule.objects.exists()
+
+
+@pytest.mark.parametrize("other", ["S", "s "])
+def test_a_schedule_never_takes_the_place_of_one_with_a_similar_name(other: str) -> None:  # A3
+    # By default MySQL and MariaDB take these for the same.
+    register("s")
+    with contextlib.suppress(InvalidInput):
+        register(other, rule=cron("30 * * * *", tz="UTC"))
+
+    assert not register("s").updated
 
 
 def test_an_interval_keeps_counting_from_where_it_began() -> None:  # A3
