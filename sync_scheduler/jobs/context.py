@@ -7,12 +7,15 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from sync_scheduler.jobs import payload
 from sync_scheduler.jobs.control import Cancel
 
 if TYPE_CHECKING:
     from sync_scheduler.models import Run
 
 T = TypeVar("T")
+
+_LONGEST_NAME = 200
 
 
 class Backing(Protocol):
@@ -108,11 +111,21 @@ class JobContext:
             value = await value
         return await self._backing.aremember(name, value)
 
-    def _use(self, name: str) -> None:
+    def _use(self, name: Any) -> None:
+        # Before anything is done that could not be remembered.
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_clean(name):
+            raise ValueError(
+                f"The name of a step must be a text of 1 to {_LONGEST_NAME} characters,"
+                " without NUL or half of a surrogate pair."
+            )
         # Two steps of one name would read each other's result.
         if name in self._seen:
             raise ValueError(f"Step {name!r} stands twice in this Run; give each its own name.")
         self._seen.add(name)
+
+
+def _is_clean(name: str) -> bool:
+    return name == payload.clean_text(name, 4 * len(name))
 
 
 class NoBacking:

@@ -89,6 +89,20 @@ def _nothing() -> None: ...
 async def _soon() -> None: ...
 
 
+@pytest.mark.parametrize("name", ["", "x" * 201, "a\0b", "\ud800", 5, None])
+def test_a_step_that_could_not_be_remembered_is_refused_before_it_is_done(name: Any) -> None:
+    # B4
+    done: list[int] = []
+
+    @job(name="tests.unit.steps")
+    def stepping(ctx: JobContext) -> None:
+        ctx.step(name, done.append, 1)
+
+    with pytest.raises(ValueError, match="1 to 200 characters"):
+        stepping()
+    assert done == []
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
