@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import random
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Gate, Run
@@ -30,6 +31,19 @@ from sync_scheduler.store.locking import (
 HANDLER = "handler"
 _FACTS = ("id", "queue", "priority", "run_at")
 _SWEEP_LIMIT = 1000
+_GUARD = "guard:"
+_MOST_NAMES = 10_000
+# One step into the index for each name, however many Runs wait for it; MySQL takes 1000 at most.
+_NAMES_SQL = """
+WITH RECURSIVE found(name, number) AS (
+  SELECT (SELECT MIN(waiting_for) FROM sync_scheduler_run WHERE waiting_for > %s), 1
+  UNION ALL
+  SELECT (SELECT MIN(r.waiting_for) FROM sync_scheduler_run r WHERE r.waiting_for > found.name),
+         number + 1
+  FROM found WHERE name IS NOT NULL AND number < 500
+)
+SELECT name FROM found WHERE name IS NOT NULL
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +55,7 @@ class ReadyRow:
 
 
 def guard_name(guard: int) -> str:
-    return f"guard:{guard}"
+    return f"{_GUARD}{guard}"
 
 
 def gate_name(gate: str) -> str:
@@ -63,6 +77,19 @@ def holders(gate: str) -> int:
     rows = Run.objects.filter(gate=gate).order_by()
     running = rows.filter(status=State.RUNNING).count()
     return running + rows.filter(waiting_for=HANDLER).count()
+
+
+def names_waited_for() -> list[str]:
+    """What Runs wait for, of whatever namespace; the first so many."""
+    names: list[str] = []
+    with connection().cursor() as cursor:
+        while len(names) < _MOST_NAMES:
+            cursor.execute(_NAMES_SQL, [names[-1] if names else ""])
+            page = [str(name) for (name,) in cursor.fetchall()]
+            if not page:
+                break
+            names += page
+    return [name for name in names if name != HANDLER]
 
 
 def park_behind_guard(ids: Sequence[uuid.UUID]) -> int:
@@ -138,18 +165,16 @@ def release_free() -> list[ReadyRow]:
     A gate's limit is known to the job's code, not to the row: a Run let go too early is parked
     again at its claim.
     """
-    same = Run.objects.filter(guard=OuterRef("guard"))
-    is_held = Exists(same.filter(status=State.RUNNING)) | Exists(same.filter(waiting_for=HANDLER))
-    names = (
-        Run.objects.filter(waiting_for__isnull=False, status=State.SUBMITTED)
-        .exclude(is_held, guard__isnull=False)
-        .order_by()
-        .values_list("waiting_for", flat=True)
-        .distinct()[:_SWEEP_LIMIT]
-    )
+    names = names_waited_for()
+    guards = {name: int(name.removeprefix(_GUARD)) for name in names if name.startswith(_GUARD)}
+    held = held_guards(set(guards.values()))
+    free = [name for name in names if guards.get(name) not in held]
+    if len(free) > _SWEEP_LIMIT:
+        # Not always the first ones, or the others would never have their turn.
+        free = random.sample(free, _SWEEP_LIMIT)
     released: list[ReadyRow] = []
-    for name in list(names):
-        released += repeat_on_deadlock(partial(_release_one, str(name)))
+    for name in free:
+        released += repeat_on_deadlock(partial(_release_one, name))
     return released
 
 
@@ -158,11 +183,13 @@ def release_unlimited(jobs: Collection[str]) -> list[ReadyRow]:
 
     Nothing that ends makes room at such a limit more often than one Run at a time.
     """
+    # The name of a gate begins with that of its job.
+    theirs = tuple(gate_name(f"{job}:") for job in jobs)
+    names = [name for name in names_waited_for() if f"{name}:".startswith(theirs)]
+    if not names:
+        return []
     parked = Run.objects.filter(
-        waiting_for__isnull=False,
-        waiting_for__startswith=gate_name(""),
-        status=State.SUBMITTED,
-        job__in=list(jobs),
+        waiting_for__in=names, status=State.SUBMITTED, job__in=list(jobs)
     ).order_by("id")
     released: list[ReadyRow] = []
     while rows := repeat_on_deadlock(partial(_let_go, parked)):

@@ -214,6 +214,34 @@ def test_what_waits_for_nothing_is_let_go_by_the_reconciler() -> None:
     assert still.waiting_for == waiting.guard_name(8)
 
 
+def test_everything_that_is_waited_for_is_found_once() -> None:
+    # A11, B15: more than MySQL finds with one statement
+    names = [f"gate:{number:04}" for number in range(1100)]
+    Run.objects.bulk_create(
+        Run(job=JOB, run_at=clock.now(), submitted_at=clock.now(), waiting_for=name)
+        for name in [*names, *names[:50]]
+    )
+    make(waiting_for=waiting.guard_name(7))
+    make("cancelled", waiting_for=waiting.HANDLER)
+    assert waiting.names_waited_for() == [*names, "guard:7"]
+
+
+def test_nobody_is_passed_over_for_ever_where_very_much_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A11
+    monkeypatch.setattr(waiting, "_SWEEP_LIMIT", 2)
+    for number in range(4):
+        make(waiting_for=f"gate:{number}")
+        make(waiting_for=f"gate:{number}")
+    last = make(guard=7, waiting_for=waiting.guard_name(7))
+    for _ in range(1000):
+        if last.id in {row.id for row in waiting.release_free()}:
+            break
+    last.refresh_from_db()
+    assert last.waiting_for is None
+
+
 def test_a_rolled_back_ending_lets_nobody_go() -> None:
     # A11
     running, follower = make(status="running", guard=7, token=1), make(guard=7)

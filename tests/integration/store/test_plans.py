@@ -108,6 +108,24 @@ def test_what_waits_is_found_by_its_index() -> None:
     assert ("run_waiting" in used, scans) == (True, False)
 
 
+def test_what_is_waited_for_is_found_without_reading_all_that_wait() -> None:
+    # A11, B15: a limit may hold back a million Runs
+    with CaptureQueriesContext(connection) as captured:
+        assert waiting.names_waited_for() == ["gate:g"]
+    read = []
+
+    def walk(plan: dict[str, Any]) -> None:
+        read.append(plan["Actual Rows"])
+        for below in plan.get("Plans", ()):
+            walk(below)
+
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + captured.captured_queries[0]["sql"])
+        (answer,) = cursor.fetchone()
+    walk((json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"])
+    assert max(read) <= 2
+
+
 def test_what_counts_against_a_limit_is_found_by_its_index() -> None:
     # B15
     run_id = claims.pick([], [JOB], 1)[0]
