@@ -10,6 +10,8 @@ from tests.mutation.cuts import Cut, Mutation
 
 TICK = "tests/integration/dispatch/test_tick.py"
 HOUSE = "tests/integration/dispatch/test_housekeeping.py"
+LEADING = "tests/integration/dispatch/test_leadership.py"
+LOOPS = "tests/integration/dispatch/test_loops.py"
 STORE = "tests/integration/store"
 LEAVING = "tests/integration/work/test_leaving.py"
 
@@ -34,6 +36,25 @@ MUTATIONS = (
         name="trust in a term runs out",
         cuts=(Cut("dispatch/term.py", r"if not self\.is_trusted:", "if False:"),),
         tests=(f"{TICK}::test_a_term_whose_proof_is_old_does_nothing",),
+    ),
+    Mutation(
+        name="wrong clock of a leader",
+        cuts=(
+            Cut(
+                "dispatch/leadership.py",
+                r"if self\.offset\.seconds_off > LARGEST_OFFSET_SECONDS:",
+                "if False:",
+            ),
+        ),
+        tests=(
+            f"{LEADING}::test_a_leader_whose_clock_is_set_wrong_gives_the_lead_away",
+            f"{LEADING}::test_a_node_whose_clock_is_wrong_refuses_to_lead",
+        ),
+    ),
+    Mutation(
+        name="hung dispatching",
+        cuts=(Cut("processes/dispatcher.py", r"self\._dispatching\.fault or ", ""),),
+        tests=(f"{LOOPS}::test_a_node_whose_dispatching_hangs_gives_the_lead_away",),
     ),
     Mutation(
         name="epoch minted by comparison",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Iterator
 from typing import Any
@@ -106,6 +107,27 @@ def test_a_node_whose_clock_is_wrong_refuses_to_lead(
     assert one.term is None
     assert Leader.objects.get().epoch == 0
     assert "+10.0 s off" in caplog.text
+
+
+def test_a_leader_whose_clock_is_set_wrong_gives_the_lead_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # L7, L8
+    one, renew = Leadership("one"), leader.renew
+    one.step()
+    assert one.term is not None
+
+    def renewed(**facts: Any) -> leader.Renewal:
+        found = renew(**facts)
+        assert found is not None
+        ahead = found.database_now + dt.timedelta(seconds=10)
+        return dataclasses.replace(found, database_now=ahead)
+
+    monkeypatch.setattr(leader, "renew", renewed)
+    one.step()
+
+    assert one.term is None
+    assert Leader.objects.get().holder == ""
+    assert "its clock is -10.0 s off" in Term.objects.get().reason
 
 
 def test_a_leader_steps_down_when_redis_shows_another_holder(redis_url: str) -> None:  # A2

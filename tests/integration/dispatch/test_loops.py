@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -51,6 +52,28 @@ def test_a_node_whose_housekeeping_has_died_does_not_lead(
     assert Term.objects.get(epoch=1).reason == "its housekeeping thread has died"
     # Nor does it try again: another node may lead at once.
     assert Leader.objects.get().holder == ""
+
+
+def test_a_node_whose_dispatching_hangs_gives_the_lead_away(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # L4, faults A10: its renewals would go on for ever
+    goes_on = threading.Event()
+
+    def hang(*given: object) -> Ticked:
+        goes_on.wait(60)
+        return Ticked()
+
+    monkeypatch.setattr(module, "tick", hang)
+    dispatcher.start()
+    try:
+        said = Term.objects.filter(reason="its dispatch loop makes no progress")
+        wait_until(said.exists, seconds=20, what="it has given the lead away")
+        assert Leader.objects.get().holder == ""
+        assert not dispatcher.is_leading
+    finally:
+        goes_on.set()
+    wait_until(lambda: dispatcher.is_leading, seconds=20, what="it leads again")
 
 
 def test_housekeeping_that_fails_is_tried_again(

@@ -176,6 +176,12 @@ def test_the_same_key_gives_the_same_run() -> None:
     assert again.run_at == Run.objects.get().run_at
 
 
+@pytest.mark.parametrize("other", ["Order", "order ", "\u00f6rder", "o\u0308rder"])
+def test_keys_that_a_collation_takes_for_equal_are_two(other: str) -> None:
+    # B5, E8
+    assert jobs.noop.using(key="order").submit().id != jobs.noop.using(key=other).submit().id
+
+
 def test_the_same_key_with_something_else_is_a_conflict() -> None:
     # B5
     first = jobs.add.using(key="sum").submit(a=1, b=2)
