@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import select
 import uuid
@@ -52,6 +53,15 @@ def test_no_more_than_asked_for_is_taken_and_nothing_twice() -> None:
     taken = [ready_queue.pop(["default"], 4) for _ in range(4)]
     assert [len(some) for some in taken] == [4, 4, 2, 0]
     assert [one for some in taken for one in some] == [e.id for e in entries]
+
+
+def test_an_id_that_is_there_keeps_its_place() -> None:
+    # E12: whoever pushes again, as the reconciler does, neither adds nor moves anything
+    first, second = entry(seconds=-9), entry(seconds=-5)
+    ready_queue.push([first, second])
+    ready_queue.push([dataclasses.replace(second, priority=100)])
+    assert ready_queue.sizes(["default"]) == {"default": 2}
+    assert ready_queue.pop(["default"], 10) == [first.id, second.id]
 
 
 def test_named_queues_are_served_in_their_order() -> None:
@@ -123,6 +133,20 @@ def _answer(doorbell: Doorbell) -> Popped | None:
     readable, _, _ = select.select([doorbell], [], [], 10)
     assert readable
     return doorbell.answer()
+
+
+def test_a_doorbell_whose_server_never_answers_is_given_up(
+    doorbell: Doorbell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # R2, B11: a connection that is half open says nothing, and no error either
+    doorbell.wait(["default"], 60)
+    assert doorbell.answer() is None
+    later = clock.monotonic() + 3600
+    monkeypatch.setattr(clock, "monotonic", lambda: later)
+    assert doorbell.is_late()
+    with pytest.raises(client.UNREACHABLE):
+        doorbell.answer()
+    assert not doorbell.is_waiting
 
 
 def test_the_doorbell_rings_for_what_comes_and_ignores_junk(
