@@ -75,6 +75,16 @@ def test_the_same_slot_never_becomes_two_runs() -> None:  # A7
     assert schedule.next_run_at == at(1)
 
 
+def test_a_watermark_that_no_clock_can_have_reached_is_not_believed() -> None:
+    # L7: a leader of the year after would have silenced the schedule for that long
+    schedule = make("daily", at(0))
+    Schedule.objects.filter(pk=schedule.pk).update(last_slot=at(0) + dt.timedelta(days=365))
+
+    assert tick(lead(), at(0.1)).dispatched == 1
+    schedule.refresh_from_db()
+    assert (schedule.next_run_at, schedule.last_slot) == (at(1), at(0))
+
+
 def test_a_slot_that_exists_already_is_done_and_does_not_wedge_the_schedule() -> None:  # A7
     schedule = make("again", at(0), overlap="concurrent")
     term = lead()

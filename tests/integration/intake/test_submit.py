@@ -21,6 +21,7 @@ from sync_scheduler import InvalidInput, KeyConflict, clock, signals
 from sync_scheduler.coordination import announcer, client, queues
 from sync_scheduler.coordination.keys import Keys
 from sync_scheduler.errors import SchedulerError
+from sync_scheduler.intake import ready as telling
 from sync_scheduler.jobs import ancestry
 from sync_scheduler.models import Run
 from sync_scheduler.models.identity import uuid7
@@ -89,6 +90,21 @@ def test_a_raising_callback_of_somebody_else_does_not_lose_a_submit(
         run = jobs.noop.submit()
     assert ready(with_redis) == set()
     assert claims.pick([], ["tests.noop"], 10) == [run.id]
+
+
+def test_whatever_goes_wrong_in_telling_a_submit_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    # C4, E4: its caller has committed, and others' callbacks must come to their turn
+    def broken(rows: object) -> None:
+        raise RuntimeError("our own callback")
+
+    monkeypatch.setattr(telling, "announce", broken)
+    heard: list[int] = []
+    with transaction.atomic():
+        run = jobs.noop.submit()
+        transaction.on_commit(lambda: heard.append(1))
+    assert Run.objects.get().id == run.id
+    assert heard == [1]
+    assert jobs.noop.submit().status == "submitted"
 
 
 def test_a_raising_receiver_does_not_disturb_a_submit() -> None:

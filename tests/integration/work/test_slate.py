@@ -59,6 +59,22 @@ def story(child: ChildHandle) -> tuple[list[str], list[str], list[str]]:
     )
 
 
+def test_nobody_runs_beside_a_suspect(child: ChildHandle) -> None:
+    # B9, W14: whoever shared a process with it would go down with it
+    suspect = claim()._replace(suspect=True)
+    assert child.accepts(suspect, Pace())
+    child.reserve(suspect, Pace())
+    assert not child.accepts(claim(), Pace())
+    assert child.room(Pace()) == 0
+
+
+def test_a_suspect_does_not_join_others(child: ChildHandle) -> None:
+    # B9, W14
+    give(child, 1)
+    assert not child.accepts(claim()._replace(suspect=True), Pace())
+    assert child.accepts(claim(), Pace())
+
+
 def test_the_slate_is_read_by_another_process(slate: Slate) -> None:
     # B9
     other, descriptor = Slate.new(threads=1)
