@@ -232,6 +232,11 @@ def _range_faults(s: Settings) -> list[str]:
         found.append("QUEUE_QUOTAS must name the queue of each quota; '*' means all others.")
     if s.NAMESPACE == "" or len(s.NAMESPACE) > 64 or set(s.NAMESPACE) & set("{}* \t\r\n"):
         found.append("NAMESPACE must be 1 to 64 characters without spaces, braces or '*'.")
+    if not django_settings.USE_TZ:
+        found.append(
+            "USE_TZ must be True: sync_scheduler stores instants, and without it Django stores"
+            " local times, of which an hour comes twice a year."
+        )
     if s.DATABASE not in django_settings.DATABASES:
         found.append(f"DATABASE names {s.DATABASE!r}, which is not in DATABASES.")
     if s.REDIS_URL is not None and s.REDIS_URL.split("://", 1)[0] not in REDIS_SCHEMES:
@@ -241,7 +246,7 @@ def _range_faults(s: Settings) -> list[str]:
 
 
 def _forget(*, setting: str, **_: object) -> None:
-    if setting in {"SYNC_SCHEDULER", "DATABASES"}:
+    if setting in {"SYNC_SCHEDULER", "DATABASES", "USE_TZ"}:
         _read.cache_clear()
 
 

@@ -58,6 +58,20 @@ def test_right_settings_pass(configured: Settings) -> None:
     assert checks.check_settings() == []
 
 
+def test_a_project_without_time_zones_is_refused_in_one_sentence(configured: Settings) -> None:
+    # C7
+    configured.USE_TZ = False
+    found = checks.check_settings()
+    assert ids(found) == [checks.E001]
+    assert found[0].msg.startswith("USE_TZ must be True")
+    with pytest.raises(SystemCheckError, match=r"USE_TZ must be True"):
+        call_command("check")
+    with pytest.raises(CommandError, match=r"^USE_TZ must be True"):
+        call_command("runscheduler")
+    with pytest.raises(CommandError, match=r"^USE_TZ must be True"):
+        call_command("scheduler", "status")
+
+
 def test_sqlite_without_immediate_transactions_is_warned_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
