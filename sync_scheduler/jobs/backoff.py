@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sync_scheduler.errors import InvalidJob
 
@@ -13,6 +13,7 @@ from sync_scheduler.errors import InvalidJob
 _LARGEST_EXPONENT = 64
 
 
+@runtime_checkable
 class Backoff(Protocol):
     def delay(self, attempt: int) -> float:
         """Seconds to wait after this attempt (the first is 1) has failed."""

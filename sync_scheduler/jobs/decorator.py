@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
+from sync_scheduler.errors import InvalidJob
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.backoff import Backoff
 from sync_scheduler.jobs.definition import DEFAULT_BACKOFF, Job, Policy
@@ -61,13 +62,19 @@ def job(
     """Declare a job: `@job` or `@job(max_attempts=3, ...)` above a function."""
 
     def declare(function: Callable[..., Any]) -> Job:
+        for option, names in (("aliases", aliases), ("sensitive", sensitive)):
+            if isinstance(names, str):  # its letters would be taken for names
+                label = name or f"{function.__module__}.{function.__qualname__}"
+                raise InvalidJob(
+                    f"Job {label!r}: {option} must be a list of names; write ({names!r},)."
+                )
         policy = Policy(
             queue=queue,
             priority=priority,
             max_attempts=max_attempts,
             backoff=backoff or DEFAULT_BACKOFF,
-            timeout=None if timeout is None else float(timeout),
-            lease=None if lease is None else float(lease),
+            timeout=_as_float(timeout),
+            lease=_as_float(lease),
             atomic=atomic,
             concurrency=concurrency,
             concurrency_key=concurrency_key,
@@ -80,3 +87,8 @@ def job(
         return declared
 
     return declare if func is None else declare(func)
+
+
+def _as_float(seconds: Any) -> Any:
+    """A whole number as a float; what is no number is left to be refused in words."""
+    return float(seconds) if isinstance(seconds, int) else seconds

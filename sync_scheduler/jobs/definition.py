@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sync_scheduler.errors import InvalidInput, InvalidJob
-from sync_scheduler.jobs import payload
+from sync_scheduler.jobs import kinds, payload
 from sync_scheduler.jobs.backoff import Backoff, exponential
 from sync_scheduler.jobs.context import JobContext, NoBacking
 from sync_scheduler.jobs.limits import RateLimit
@@ -25,17 +25,6 @@ PRIORITIES = range(-100, 101)
 DEFAULT_BACKOFF = exponential()
 _LONGEST_DELAY = 1000 * 366 * 86_400.0
 _MOST_ATTEMPTS = 2**31 - 1
-# Of what kind each option of a submit is, if it is given.
-_KINDS: dict[str, tuple[Any, str]] = {
-    "key": (str, "a text"),
-    "delay": (int | float | dt.timedelta, "a number of seconds, or a timedelta"),
-    "at": (dt.datetime, "a datetime"),
-    "priority": (int, "a whole number"),
-    "queue": (str, "a text"),
-    "max_attempts": (int, "a whole number"),
-    "timeout": (int | float, "a number of seconds"),
-    "meta": (Mapping, "a dictionary"),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +50,9 @@ class Policy:
         return self.concurrency is not None or self.rate_limit is not None
 
     def faults(self) -> list[str]:
-        found = []
+        found = kinds.faults(self, kinds.POLICY)
+        if found:
+            return found
         if self.priority not in PRIORITIES:
             found.append("priority must lie between -100 and 100")
         if self.max_attempts < 1:
@@ -72,8 +63,8 @@ class Policy:
             found.append("lease must be larger than 0, or None")
         if self.concurrency is not None and self.concurrency < 1:
             found.append("concurrency must be at least 1, or None")
-        if self.concurrency_key is not None and self.concurrency is None:
-            found.append("concurrency_key needs concurrency")
+        if self.concurrency_key is not None and not self.is_limited:
+            found.append("concurrency_key needs concurrency or rate_limit")
         if not self.queue or len(self.queue) > 100 or not self.queue.isprintable():
             found.append("queue must be 1 to 100 printable characters")
         return found
@@ -93,16 +84,7 @@ class Options:
     meta: Mapping[str, Any] | None = None
 
     def faults(self) -> list[str]:
-        return self._wrong_kinds() or self._wrong_values()
-
-    def _wrong_kinds(self) -> list[str]:
-        found = []
-        for name, (kind, words) in _KINDS.items():
-            value = getattr(self, name)
-            # True is a whole number to Python, but not to every database.
-            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                found.append(f"{name} must be {words}, not {type(value).__name__}")
-        return found
+        return kinds.faults(self, kinds.SUBMIT) or self._wrong_values()
 
     def _wrong_values(self) -> list[str]:  # a line per option
         found = self._wrong_times()
@@ -163,9 +145,17 @@ class Job:
         code = innermost.__code__
         self.where = f"{func.__module__}.{func.__qualname__} (line {code.co_firstlineno})"
         self.signature = Signature(func, self.name)
-        rules = () if schedule is None else (schedule,) if isinstance(schedule, Rule) else schedule
-        self.schedules = tuple((rule.name or self.name, rule) for rule in rules)
+        self.schedules = tuple((rule.name or self.name, rule) for rule in self._rules(schedule))
         self._check()
+
+    def _rules(self, schedule: Rule | Sequence[Rule] | None) -> Sequence[Rule]:
+        rules = () if schedule is None else (schedule,) if isinstance(schedule, Rule) else schedule
+        if not isinstance(rules, list | tuple) or not all(isinstance(one, Rule) for one in rules):
+            raise InvalidJob(
+                f"Job {self.name!r}: schedule must be made by cron(), every() or once(), or be a"
+                " list of those."
+            )
+        return rules
 
     def _check(self) -> None:
         faults = self.policy.faults()
@@ -268,5 +258,12 @@ class Submission:
     def submit_many(self, inputs: Iterable[Mapping[str, Any]]) -> list[Run]:
         from sync_scheduler.intake import runs
 
-        encoded = [self.job.signature.encode((), one) for one in inputs]
+        encoded = []
+        for number, one in enumerate(inputs):
+            if not isinstance(one, Mapping):
+                raise InvalidInput(
+                    f"Job {self.job.name!r}: input {number} must be a dictionary of arguments,"
+                    f" not {type(one).__name__}."
+                )
+            encoded.append(self.job.signature.encode((), one))
         return runs.submit_many(self.job, encoded, self.options)

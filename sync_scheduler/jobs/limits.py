@@ -81,7 +81,7 @@ class Allowance:
 
 def parse_rate(text: str) -> RateLimit:
     """`"100/m"`: a hundred a minute. Units are s, m, h and d."""
-    match = re.fullmatch(r"(\d+)\s*/\s*([smhd])", text.strip())
+    match = re.fullmatch(r"(\d+)\s*/\s*([smhd])", str(text).strip())
     if match is None or int(match[1]) == 0:
         raise InvalidJob(f"rate_limit {text!r} must look like '100/m' (units s, m, h, d).")
     return RateLimit(count=int(match[1]), seconds=_SECONDS[match[2]])

@@ -113,7 +113,20 @@ def test_a_step_that_could_not_be_remembered_is_refused_before_it_is_done(name: 
         ({"timeout": math.nan}, "timeout"),
         ({"lease": -1}, "lease"),
         ({"concurrency": 0}, "concurrency"),
-        ({"concurrency_key": "tenant"}, "concurrency_key needs concurrency"),
+        ({"concurrency_key": "tenant"}, "concurrency_key needs concurrency or rate_limit"),
+        ({"priority": "high"}, "priority must be a whole number, not str"),
+        ({"max_attempts": "3"}, "max_attempts must be a whole number, not str"),
+        ({"max_attempts": None}, "max_attempts must be a whole number, not NoneType"),
+        ({"timeout": "60"}, "timeout must be a number of seconds, not str"),
+        ({"lease": dt.timedelta(seconds=5)}, "lease must be a number of seconds, not timedelta"),
+        ({"backoff": 5}, "backoff must be fixed(...) or exponential(...), not int"),
+        ({"concurrency": "2"}, "concurrency must be a whole number, not str"),
+        ({"rate_limit": 5}, "rate_limit 5 must look like"),
+        ({"retention": 7}, "retention must be a timedelta, not int"),
+        ({"aliases": "old.name"}, "aliases must be a list of names; write ('old.name',)"),
+        ({"sensitive": "card"}, "sensitive must be a list of names; write ('card',)"),
+        ({"schedule": "0 6 * * *"}, "schedule must be made by cron(), every() or once()"),
+        ({"schedule": ["0 6 * * *"]}, "schedule must be made by cron(), every() or once()"),
         ({"queue": ""}, "queue"),
         ({"queue": "a\nb"}, "queue"),
         ({"name": "x" * 201}, "name"),
@@ -294,3 +307,44 @@ def test_a_function_that_yields_is_refused() -> None:
     for function in (plain, asynchronous):
         with pytest.raises(InvalidJob, match="yields"):
             job(name="unit.yields")(function)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"key": 7}, "key must be a text, not int"),
+        ({"delay": "5"}, "delay must be a number of seconds, or a timedelta, not str"),
+        ({"at": "2030-01-01"}, "at must be a datetime, not str"),
+        ({"priority": "high"}, "priority must be a whole number, not str"),
+        ({"queue": 1}, "queue must be a text, not int"),
+        ({"max_attempts": "3"}, "max_attempts must be a whole number, not str"),
+        ({"timeout": "60"}, "timeout must be a number of seconds, not str"),
+        ({"meta": ["a"]}, "meta must be a dictionary, not list"),
+        ({"key": 7, "meta": 7}, "key must be a text, not int; meta must be a dictionary, not int"),
+    ],
+)
+def test_an_option_of_a_submit_of_a_wrong_type_is_refused_in_words(
+    options: dict[str, Any], words: str
+) -> None:
+    # B3
+    declared = job(name="tests.unit.options")(_nothing)
+    with pytest.raises(InvalidInput) as caught:
+        declared.using(**options)
+    assert words in str(caught.value)
+
+
+def test_what_is_no_dictionary_of_arguments_is_refused_by_its_place() -> None:
+    # B3
+    declared = job(name="tests.unit.many")(_nothing)
+    wrong: Any = [{}, "eu"]
+    with pytest.raises(InvalidInput, match="input 1 must be a dictionary of arguments, not str"):
+        declared.submit_many(wrong)
+
+
+def test_a_rate_limit_may_be_counted_for_each_value_of_an_input() -> None:
+    # B15
+    @job(name="tests.unit.rated", rate_limit="10/m", concurrency_key="tenant")
+    def rated(tenant: str) -> None: ...
+
+    assert rated.policy.is_limited
+    assert rated.concurrency_value({"tenant": "acme"}) == "acme"
