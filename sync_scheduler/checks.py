@@ -15,12 +15,14 @@ from sync_scheduler import conf
 from sync_scheduler.coordination import client, tenancy
 from sync_scheduler.errors import ServiceUnavailable
 from sync_scheduler.jobs import codec, registry
+from sync_scheduler.jobs.definition import Job
 from sync_scheduler.store import installation
 
 E001 = "sync_scheduler.E001"  # a bad setting
 E002 = "sync_scheduler.E002"  # a missing migration
 E003 = "sync_scheduler.E003"  # Redis missing or too old
 E004 = "sync_scheduler.E004"  # another installation uses this namespace of Redis
+E005 = "sync_scheduler.E005"  # a schedule of one name is declared twice
 W001 = "sync_scheduler.W001"  # SQLite without IMMEDIATE transactions
 W002 = "sync_scheduler.W002"  # a job's lease shorter than two heartbeats
 
@@ -71,9 +73,29 @@ def check_leases(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> lis
     ]
 
 
+@register(Tags.compatibility)
+def check_schedules(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Only one of them could be stored, and nothing would run the other."""
+    found: list[CheckMessage] = []
+    declared: dict[str, Job] = {}
+    for job in registry.all_jobs():
+        for name, _ in job.schedules:
+            if name in declared:
+                where = f"by {declared[name].where} and by {job.where}"
+                found.append(
+                    Error(
+                        f"The schedule {name!r} is declared {where}; only one of them would run.",
+                        hint="Give each rule a name of its own: name=...",
+                        id=E005,
+                    )
+                )
+            declared[name] = job
+    return found
+
+
 def start_up_faults() -> list[CheckMessage]:
     """What must hold before a scheduler process starts, beyond what `check` looks at."""
-    found = check_settings()
+    found = check_settings() or check_schedules()
     if found:
         return found
     return [*_migration_faults(), *_redis_faults()] or _tenancy_faults()

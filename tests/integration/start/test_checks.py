@@ -14,7 +14,7 @@ from django.core.management.base import CommandError, SystemCheckError
 from django.db import connection
 from pytest_django import Settings
 
-from sync_scheduler import checks, job
+from sync_scheduler import checks, every, job
 from sync_scheduler.jobs import registry
 from tests.services.ports import free_port
 
@@ -40,6 +40,29 @@ def test_a_lease_that_heartbeats_cannot_keep_is_a_warning() -> None:
         assert "a lease of 9 s, which two heartbeats (10 s) outlast" in found[0].msg
     finally:
         registry.remove("tests.short_lease")
+
+
+def test_a_schedule_that_is_declared_twice_is_an_error() -> None:
+    # A16, C7: only one of them would run, and nobody would know
+    @job(name="tests.one_nightly", schedule=every(hours=1, name="nightly"))
+    def one() -> None: ...
+
+    @job(name="tests.other_nightly", schedule=[every(hours=2, name="nightly")])
+    def other() -> None: ...
+
+    try:
+        (found,) = checks.check_schedules()
+        assert found.id == checks.E005
+        assert "'nightly'" in found.msg
+        assert one.where in found.msg
+        assert other.where in found.msg
+        with pytest.raises(SystemCheckError, match=r"sync_scheduler\.E005"):
+            call_command("check")
+        assert ids(checks.start_up_faults()) == [checks.E005]
+    finally:
+        registry.remove("tests.one_nightly")
+        registry.remove("tests.other_nightly")
+    assert checks.check_schedules() == []
 
 
 def test_every_wrong_setting_is_a_check_of_its_own(configured: Settings) -> None:
