@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import logging
 import math
 import traceback as tracebacks
 import uuid
@@ -32,7 +33,11 @@ from sync_scheduler.work import awaiting
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.wire import Order, Report
 
+logger = logging.getLogger(__name__)
+
 _LONGEST_PAUSE = 366 * 86_400.0
+# A transaction that is open for longer keeps PostgreSQL from cleaning up.
+_LONG_TRANSACTION = 60.0
 
 
 def execute(order: Order, backing: WorkerBacking) -> Report:
@@ -207,6 +212,14 @@ def _execute_atomic(job: Job, order: Order, backing: WorkerBacking, started: flo
         after_commit.append(lambda: ready.announce(promoted))
     for action in after_commit:
         action()
+    if report.finished - started > _LONG_TRANSACTION:
+        logger.warning(
+            "the atomic job %s kept its transaction open for %.0f s; while it is, the database"
+            " cannot clean up behind anybody. Cut long work into steps.",
+            order.job,
+            report.finished - started,
+            extra={"event": "long_transaction", "run": order.run},
+        )
     return Report(
         run=order.run,
         token=order.token,

@@ -11,6 +11,7 @@ from django.db.models import F
 from sync_scheduler.jobs.definition import Job
 from sync_scheduler.models import Run
 from sync_scheduler.store import claims
+from sync_scheduler.work import execute as execute_module
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.execute import execute
 from sync_scheduler.work.wire import Order, Report
@@ -52,6 +53,16 @@ def test_the_effects_and_the_completion_are_stored_together() -> None:  # B16
     order = claimed(jobs.slot_effect)
     assert executed(order).kind == "stored"
     assert (status(order), Effect.objects.count()) == ("completed", 1)
+
+
+def test_a_transaction_that_was_open_for_long_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:  # B16, W26
+    executed(claimed(jobs.slot_effect))
+    assert "transaction open" not in caplog.text
+    monkeypatch.setattr(execute_module, "_LONG_TRANSACTION", -1.0)
+    executed(claimed(jobs.slot_effect))
+    assert "tests.slot_effect kept its transaction open" in caplog.text
 
 
 def test_a_handler_that_rolls_back_quietly_has_failed() -> None:  # B16, W7
