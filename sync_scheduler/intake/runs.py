@@ -232,6 +232,8 @@ def _after_cancel(run: Run, done: cancels.Cancelled) -> None:
         tell_finished(run.id, run.job, run.status, attempt=run.attempt, node=run.node)
 
     transaction.on_commit(tell, using=conf.get().DATABASE, robust=True)
+    if done.promoted:
+        announce_on_commit(done.promoted)
 
 
 def retry(run: Run, *, by: str = "", key: str | None = None) -> Run:

@@ -26,10 +26,11 @@ _TEXT_LIMIT, _REASON_BYTES = 500, 2000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
-    """`was_running`: its handler must be told to stop."""
+    """`was_running`: its handler must be told to stop. `promoted` may start in its place."""
 
     cancelled: bool
     was_running: bool = False
+    promoted: tuple[waiting.ReadyRow, ...] = ()
 
 
 def cancel(run_id: uuid.UUID, *, reason: str, by: str) -> Cancelled:
@@ -72,4 +73,7 @@ def _cancel(run_id: uuid.UUID, reason: str, by: str) -> Cancelled:
             attempt=run.attempt,
             data={"reason": reason, "by": by},
         )
-        return Cancelled(cancelled=True, was_running=was_running)
+        # It had been let go, and those behind it were to come when it had ended.
+        was_next = not was_running and run.waiting_for is None and has_place
+        promoted = waiting.promote_after([run]) if was_next else []
+        return Cancelled(cancelled=True, was_running=was_running, promoted=tuple(promoted))

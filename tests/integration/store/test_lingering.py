@@ -58,6 +58,20 @@ def test_the_place_is_free_when_the_handler_has_ended(how: dict[str, Any], end: 
     assert Attempt.objects.get(run=run).outcome == "cancelled"
 
 
+@pytest.mark.parametrize("how", [{"gate": "g"}, {"guard": 7}])
+def test_who_is_next_takes_the_place_of_a_run_that_is_cancelled_before_it_starts(
+    how: dict[str, Any],
+) -> None:
+    # A11: it was let go, and whoever waits behind it waited for its end
+    name = waiting.gate_name("g") if "gate" in how else waiting.guard_name(7)
+    first = make(**how)
+    second, third = (make(waiting_for=name, **how) for _ in range(2))
+    done = cancels.cancel(first.id, reason="", by="")
+    assert [row.id for row in done.promoted] == [second.id]
+    assert cancels.cancel(third.id, reason="", by="").promoted == ()
+    assert may_start(second)
+
+
 def test_two_of_a_batch_are_kept_behind_the_guard_of_a_cancelled_run() -> None:
     # A11: claimed together and not one by one
     cancelled(guard=7)
