@@ -29,6 +29,13 @@ help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME_MADE) ## See it work: a small shop with its admin, in the browser
+	@case "$$DATABASE_URL" in \
+	postgres*|psql*|pgsql*) driver=psycopg extra=postgres ;; \
+	mysql*) driver=MySQLdb extra=mysql ;; \
+	*) exit 0 ;; \
+	esac; \
+	$(PY) -c "import $$driver" 2>/dev/null \
+		|| { echo "Installing the driver for $$extra ..."; $(PIP) --editable ".[$$extra]"; }
 	@$(PY) example_project/demo.py
 
 # Two at a time, each with servers of its own, and its output in one piece when it has ended.

@@ -28,6 +28,22 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LAST_LINES = 20
 
+# Beside each child, in a process of its own: waits until the demo is gone, however it went, and
+# ends the child's group. (What the demo itself has ended is ended without it.)
+GUARD = """
+import os, signal, sys, time
+group = int(sys.argv[1])
+sys.stdin.read()
+try:
+    os.killpg(group, signal.SIGTERM)
+    for _ in range(100):
+        time.sleep(0.1)
+        os.killpg(group, 0)
+    os.killpg(group, signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
+
 
 class DemoFailed(Exception):
     """Something the demo cannot go on without; the text is for the person who started it."""
@@ -49,6 +65,12 @@ class Child:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
+            process_group=0,
+        )
+        self._guard = subprocess.Popen(
+            [sys.executable, "-c", GUARD, str(self.process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             process_group=0,
         )
         self._reader = threading.Thread(target=self._read, name=f"read-{name}", daemon=True)
@@ -83,6 +105,9 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             return False
+        finally:
+            self._guard.kill()
+            self._guard.communicate()
         self._reader.join(timeout=2)
         return True
 

@@ -123,6 +123,10 @@ class Demo:
         # A terminal sends the signal to the whole foreground group.
         os.killpg(self._process.pid, signal.SIGINT)
 
+    def kill(self) -> None:
+        """End the demo alone, so that it can do nothing any more."""
+        self._process.kill()
+
     def wait(self) -> int:
         code = self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)

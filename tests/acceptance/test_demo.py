@@ -95,6 +95,14 @@ def test_a_killed_scheduler_ends_the_demo_which_says_so(tmp_path: Path) -> None:
         eventually(lambda: not demo.processes(), "the end of all processes of the demo")
 
 
+def test_a_killed_demo_leaves_nothing_running(tmp_path: Path) -> None:
+    # A10
+    with Demo(tmp_path) as demo:
+        demo.printed(ADDRESS)
+        demo.kill()
+        eventually(lambda: not demo.processes(), "the end of all processes of the demo")
+
+
 def test_a_port_that_is_taken_is_one_clear_line(tmp_path: Path) -> None:
     # C7
     with socket.create_server(("127.0.0.1", 0)) as taken:
