@@ -96,9 +96,13 @@ def check_schedules(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> 
 def start_up_faults() -> list[CheckMessage]:
     """What must hold before a scheduler process starts, beyond what `check` looks at."""
     found = check_settings() or check_schedules()
-    if found:
-        return found
-    return [*_migration_faults(), *_redis_faults()] or _tenancy_faults()
+    return found or check_servers() or _tenancy_faults()
+
+
+@register(Tags.compatibility, deploy=True)
+def check_servers(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Only with `check --deploy`: `migrate` must not be refused because it has not been run."""
+    return [] if conf.faults() else [*_migration_faults(), *_redis_faults()]
 
 
 def _migration_faults() -> list[CheckMessage]:

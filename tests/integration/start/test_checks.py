@@ -168,6 +168,24 @@ def test_a_missing_redis_stops_the_start(configured: Settings) -> None:
         call_command("runscheduler")
 
 
+@pytest.mark.django_db
+def test_a_missing_redis_is_found_by_the_checks_of_a_deployment(configured: Settings) -> None:
+    # C7
+    configured.SYNC_SCHEDULER = {"REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    with pytest.raises(SystemCheckError, match=r"sync_scheduler\.E003"):
+        call_command("check", deploy=True)
+    call_command("check")
+
+
+def test_a_missing_migration_is_found_by_the_checks_of_a_deployment(tmp_path: Path) -> None:
+    # C7: and by no others, or nobody could migrate
+    url = f"sqlite:///{tmp_path / 'empty.sqlite3'}"
+    done = run_on(url, "check", "--deploy")
+    assert done.returncode == 1
+    assert "sync_scheduler.E002" in done.stderr
+    assert run_on(url, "check").returncode == 0
+
+
 def run_on(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
