@@ -2,8 +2,8 @@
 
 A web request waits for this, so a Run is stored with one short statement: columns that hold
 their default stand in its text (or are left out, where that is NULL), only the others travel as
-parameters. The text is the same for every Run of a kind, so that a connection which prepares its
-statements (`server_side_binding` and `prepare_threshold` of Django's options) prepares this one.
+parameters. The text is the same for every Run of a kind, so that a connection which lasts can keep
+its plan.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sync_scheduler.jobs import codec, payload
 from sync_scheduler.models import Run
 from sync_scheduler.models.payload_field import PayloadField
 from sync_scheduler.store.locking import alias, connection, speaks_arrays
+from sync_scheduler.store.statements import write
 
 # What differs between the runs of one submit_many; everything else is the template's.
 _VARYING = ("id", "input", "gate")
@@ -68,10 +69,9 @@ def insert(run: Run) -> bool:
         except IntegrityError:
             return False
     else:
-        with using.cursor() as cursor:
-            cursor.execute(_insert_one(using.vendor, names, ignores_conflicts=is_keyed), values)
-            if is_keyed and cursor.rowcount == 0:
-                return False
+        written = write(_insert_one(using.vendor, names, ignores_conflicts=is_keyed), values)
+        if is_keyed and written == 0:
+            return False
     run.__dict__["_state"] = _stored_in(alias())
     return True
 

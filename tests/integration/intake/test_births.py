@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from sync_scheduler import KeyConflict, job
@@ -99,6 +100,80 @@ def test_a_connection_that_prepares_statements_prepares_the_submit() -> None:
     assert [Run.objects.get(id=run.id).input["a"] for run in runs] == [*range(5)] * 3
     with pytest.raises(KeyConflict):
         jobs.add.using(key="key 1").submit(a=7, b=2)
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """An ordinary connection that has not been used yet."""
+    if connection.vendor != "postgresql":
+        pytest.skip("only PostgreSQL's driver prepares statements")
+    connection.close()
+    yield
+    connection.close()
+
+
+def asked(sql: str) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return [row[0] for row in cursor.fetchall()]
+
+
+KEPT = "SELECT statement FROM pg_prepared_statements WHERE statement LIKE 'INSERT%'"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_connection_that_lasts_keeps_the_plan_of_the_submit_and_stays_as_it_was() -> None:
+    # B1
+    jobs.noop.submit()
+    assert asked(KEPT) == []
+    runs = [jobs.add.submit(a=n, b=2) for n in range(10)]
+    keyed = [jobs.noop.using(key="one").submit() for _ in range(5)]
+    assert len(asked(KEPT)) == 2  # with a key and without
+    assert [Run.objects.get(id=run.id).input["a"] for run in runs] == list(range(10))
+    assert len({run.id for run in keyed}) == 1
+    assert asked("SHOW enable_seqscan") == ["on"]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_submit_outlives_its_plan_and_its_connection() -> None:
+    # B11
+    for _ in range(10):
+        jobs.noop.submit()
+    raw: Any = connection.connection
+    raw.pgconn.exec_(b"DEALLOCATE ALL")  # behind the back of the driver, which would notice
+    jobs.noop.submit()
+    assert Run.objects.count() == 11
+    assert asked(KEPT) == []
+    connection.close()
+    for _ in range(10):
+        jobs.noop.submit()
+    raw = connection.connection
+    with psycopg.connect(raw.info.dsn, autocommit=True) as other:
+        other.execute("SELECT PG_TERMINATE_BACKEND(%s)", [raw.info.backend_pid])
+    with pytest.raises(OperationalError):
+        jobs.noop.submit()
+    connection.close()
+    jobs.noop.submit()
+    assert Run.objects.count() == 22
+
+
+@pytest.mark.usefixtures("fresh")
+def test_nothing_is_prepared_inside_a_transaction_or_past_whoever_looks_at_statements() -> None:
+    # B16: what is refused there ends the caller's transaction
+    with transaction.atomic():
+        for _ in range(10):
+            jobs.noop.submit()
+    seen: list[str] = []
+
+    def look(execute: Any, sql: str, *given: Any) -> Any:
+        seen.append(sql)
+        return execute(sql, *given)
+
+    with connection.execute_wrapper(look), CaptureQueriesContext(connection) as captured:
+        for _ in range(10):
+            jobs.noop.submit()
+    assert len(seen) == len(statements(captured)) == 10
+    assert asked(KEPT) == []
 
 
 @pytest.mark.parametrize("is_inside", [False, True])
