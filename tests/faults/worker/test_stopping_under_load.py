@@ -20,7 +20,8 @@ GRACE = 1.0
 LONG = 3.0
 # What may be added to the grace time.
 SLACK = bound(2, beside_others=20)
-OPTIONS = ("--no-dispatch", "--processes=2", "--threads=2")
+# So many threads that what a node gives back finds room elsewhere.
+OPTIONS = ("--no-dispatch", "--processes=2", "--threads=8")
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.slow)])
@@ -34,13 +35,19 @@ def test_nodes_that_are_stopped_under_load_leave_nothing_behind(site: Site, roun
     took: list[float] = []
     for number in range(rounds):
         new = site.start(*OPTIONS)
-        # Enough that everybody gets some which take longer than the grace time, and some that
-        # have not begun.
-        runs += jobs.wait.submit_many([{"seconds": LONG}] * 12 + [{"seconds": 0.3}] * 12)
-        old = nodes.pop(0)
-        name = Node.objects.get(pid=old.pid, stopped_at=None).name
+        # Some that take longer than the grace time, and more than one node can begin at once.
+        added = jobs.wait.submit_many([{"seconds": LONG}] * 12 + [{"seconds": 0.3}] * 12)
+        runs += added
+        at_work = Run.objects.filter(
+            id__in=[run.id for run in added], status="running", input={"seconds": LONG}
+        )
+        site.wait(at_work.exists, "a node is at work")
+        name = at_work.values_list("node", flat=True)[0]
+        pid = Node.objects.get(name=name).pid
+        nodes.append(new)
+        old = next(node for node in nodes if node.pid == pid)
+        nodes.remove(old)
         mine = Run.objects.filter(node=name, status="running")
-        site.wait(mine.filter(input={"seconds": LONG}).exists, "the node is at work")
         began = time.monotonic()
         old.signal(signal.SIGTERM)
         if number % 3 == 1:
@@ -49,7 +56,6 @@ def test_nodes_that_are_stopped_under_load_leave_nothing_behind(site: Site, roun
         took.append(time.monotonic() - began)
         assert took[-1] <= GRACE + SLACK
         assert not mine.exists()
-        nodes.append(new)
     site.wait_ended(runs, 90)
 
     assert set(Run.objects.values_list("status", "attempt")) == {("completed", 1)}
