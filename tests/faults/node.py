@@ -83,6 +83,18 @@ class Node:
             ]
         return []
 
+    def all_children(self) -> list[psutil.Process]:
+        """The same, when each has been forked, which a node that says "started" goes on with."""
+        wait_until(
+            lambda: len(self.children()) >= self.processes, seconds=20, what="every child is there"
+        )
+        return self.children()
+
+    @property
+    def processes(self) -> int:
+        given = (int(o.split("=")[1]) for o in self.command if o.startswith("--processes="))
+        return next(given, os.cpu_count() or 1)
+
     def kill(self) -> None:
         """SIGKILL of the parent alone; its children must not outlive it by themselves."""
         self.process.kill()

@@ -123,7 +123,7 @@ def test_a_killed_child_is_replaced_and_its_run_taken_up_again(site: Site) -> No
 def test_children_are_recycled_after_so_many_runs(site: Site) -> None:
     # B1
     node = site.start("--no-dispatch", "--processes=1", SYNC_SCHEDULER_RECYCLE_RUNS="5")
-    before = {child.pid for child in node.children()}
+    before = {child.pid for child in node.all_children()}
     runs = jobs.noted.submit_many([{}] * 40)
     site.wait_ended(runs)
     site.wait(lambda: not before & {c.pid for c in node.children()}, "the first child is gone")

@@ -21,7 +21,7 @@ def test_a_run_whose_node_was_killed_is_taken_up_by_another(site: Site, tmp_path
     # B9, C1
     gate = tmp_path / "open"
     first = site.start("--no-dispatch", "--processes=1")
-    children = first.children()
+    children = first.all_children()
     run = jobs.until_file.submit(path=str(gate))
     site.wait_line("start until_file")
     first.kill()
