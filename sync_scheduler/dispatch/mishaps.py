@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from django.db import DatabaseError
 
@@ -26,6 +27,8 @@ from sync_scheduler.store.moves import Move
 from sync_scheduler.store.schedules import DueSchedule, Failure
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _LONGEST_WAIT_SECONDS = 30
 _ERROR_BYTES = 4000
@@ -48,18 +51,25 @@ class Mishap:
         return payload.clean_text(message, _ERROR_BYTES)
 
 
-def record(found: Sequence[Mishap], epoch: int, given: Circumstances) -> None:
-    """Count each failure; pass over the slots of those that have failed too often."""
+def record(found: Sequence[Mishap], epoch: int, given: Circumstances) -> int:
+    """Count each failure; pass over the slots of those that have failed too often.
+
+    Returns how many were written. The others are held by somebody or have just changed, and are
+    looked at again; nothing is told of them.
+    """
     if not found:
-        return
+        return 0
     limit = given.settings.MAX_DISPATCH_FAILURES
     last = [mishap for mishap in found if mishap.due.failures + 1 >= limit]
     dead = _pass_over(last, epoch, given.now)
     again = [mishap for mishap in found if mishap.due.id not in dead]
+    counted: Collection[int] = ()
     if again:
-        schedules.record_failures(_grouped(again, given.now), epoch)
-    for mishap in found:
+        counted = schedules.record_failures(_grouped(again, given.now), epoch)
+    written = [mishap for mishap in found if mishap.due.id in dead or mishap.due.id in counted]
+    for mishap in written:
         _tell(mishap, is_dead=mishap.due.id in dead)
+    return len(written)
 
 
 def _grouped(found: Iterable[Mishap], now: dt.datetime) -> list[Failure]:
@@ -84,32 +94,34 @@ def _pass_over(found: Sequence[Mishap], epoch: int, now: dt.datetime) -> frozens
         try:
             letters.append((pass_over(mishap.due, mishap.text, now), mishap.text))
         except Exception:  # noqa: BLE001  # the rule itself cannot be read: there is no next slot
-            if _is_done(partial(dead_letters.bury_schedule, mishap.due, mishap.text, epoch)):
+            if _written(partial(dead_letters.bury_schedule, mishap.due, mishap.text, epoch)):
                 dead.add(mishap.due.id)
     return frozenset(dead | _bury(letters, epoch))
 
 
 def _bury(letters: Sequence[tuple[Move, str]], epoch: int) -> set[int]:
     """Together; one by one if that fails; without a Run if that fails too."""
-    if not letters or _is_done(partial(dead_letters.bury_slots, letters, epoch)):
-        return {move.schedule_id for move, _ in letters}
+    if not letters:
+        return set()
+    admitted = _written(partial(dead_letters.bury_slots, letters, epoch))
+    if admitted is not None:
+        return set(admitted.moved)
     if len(letters) > 1:
         return set().union(*(_bury([letter], epoch) for letter in letters))
     move, error = letters[0]
-    if _is_done(partial(dead_letters.bury_without_run, move, error, epoch)):
+    if _written(partial(dead_letters.bury_without_run, move, error, epoch)):
         return {move.schedule_id}
     return set()
 
 
-def _is_done(write: Callable[[], object]) -> bool:
-    """False: something about these schedules cannot be written. An outage is not theirs."""
+def _written(write: Callable[[], T]) -> T | None:
+    """None: something about these schedules cannot be written. An outage is not theirs."""
     try:
-        write()
+        return write()
     except Exception as error:
         if is_outage(error):
             raise
-        return False
-    return True
+        return None
 
 
 def _tell(mishap: Mishap, *, is_dead: bool) -> None:

@@ -143,8 +143,8 @@ def _write(term: Term, decided: Decided) -> Ticked:
         done += _tell(chunk, admitted, len(refused))
         moved |= admitted.moved
     _end_pauses(page, moved, given.now)
-    mishaps.record(failed, term.epoch, given)
-    return done + Ticked(failed=len(failed))
+    counted = mishaps.record(failed, term.epoch, given)
+    return done + Ticked(failed=counted, held_up=len(failed) - counted)
 
 
 def _chunks(moves: Sequence[Move]) -> Iterator[list[Move]]:

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from django.db.models import F, Q
 
 from sync_scheduler import conf
+from sync_scheduler.errors import LeadershipLost
 from sync_scheduler.jobs import codec
 from sync_scheduler.models import Schedule
 from sync_scheduler.models.schedule import holds_back
 from sync_scheduler.store import leader
-from sync_scheduler.store.locking import connection, short_transaction, speaks_arrays
+from sync_scheduler.store.locking import connection, locked, short_transaction, speaks_arrays
 from sync_scheduler.timing.rules import Recurrence
 
 _FACTS = (
@@ -209,19 +210,27 @@ class Failure:
     retry_at: dt.datetime
 
 
-def record_failures(failures: Iterable[Failure], epoch: int) -> None:
-    """Count one more failure for each schedule and let it wait."""
+def record_failures(failures: Iterable[Failure], epoch: int) -> frozenset[int]:
+    """Count one more failure for each schedule and let it wait; which of them still stood so.
+
+    A row that somebody holds is passed over: the others must not wait for it.
+    """
+    counted: set[int] = set()
     with short_transaction():
         if not leader.is_current(epoch):
-            return
+            raise LeadershipLost
         for failure in failures:
-            Schedule.objects.filter(
+            rows = Schedule.objects.filter(
                 id__in=failure.ids, failures=failure.failures, enabled=True
-            ).update(
+            )
+            free = list(locked(rows.order_by("id")).values_list("id", flat=True))
+            Schedule.objects.filter(id__in=free).update(
                 failures=min(failure.failures + 1, _MOST_FAILURES),
                 error=failure.error,
                 retry_dispatch_at=failure.retry_at,
             )
+            counted |= set(free)
+    return frozenset(counted)
 
 
 def give_up(schedule: DueSchedule, *, error: str, epoch: int) -> bool:
@@ -229,11 +238,12 @@ def give_up(schedule: DueSchedule, *, error: str, epoch: int) -> bool:
     with short_transaction():
         if not leader.is_current(epoch):
             return False
-        return bool(
-            Schedule.objects.filter(
-                id=schedule.id, version=schedule.version, next_run_at=schedule.next_run_at
-            ).update(next_run_at=None, failures=0, retry_dispatch_at=None, error=error)
+        row = Schedule.objects.filter(
+            id=schedule.id, version=schedule.version, next_run_at=schedule.next_run_at
         )
+        if not locked(row).values_list("id", flat=True):
+            return False  # whoever holds it may be mending the rule
+        return bool(row.update(next_run_at=None, failures=0, retry_dispatch_at=None, error=error))
 
 
 def end_pauses(ids: Sequence[int], now: dt.datetime) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
 from django.db import connection, connections, transaction
 
-from sync_scheduler import ScheduleExists, cron
+from sync_scheduler import ScheduleExists, cron, signals
 from sync_scheduler.dispatch.tick import tick
 from sync_scheduler.errors import LeadershipLost
 from sync_scheduler.models import Leader, Run, Schedule
@@ -117,20 +118,22 @@ def test_an_old_leader_that_ticks_beside_the_new_one_dispatches_nothing() -> Non
     assert Run.objects.count() == 20
 
 
-@pytest.mark.skipif(
+locks_rows = pytest.mark.skipif(
     "not __import__('django.db').db.connection.features.has_select_for_update_skip_locked",
     reason="this database locks no single rows",
 )
-def test_a_locked_schedule_holds_up_nobody_else() -> None:  # L5
-    make_due(5)
-    term = lead()
-    held, done = threading.Event(), threading.Event()
+
+
+@contextmanager
+def held(name: str) -> Iterator[None]:
+    """Somebody holds the row of this schedule, and lets it go in the end whatever happens."""
+    is_held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
         try:
             with transaction.atomic():
-                Schedule.objects.select_for_update().get(name="s-0")
-                held.set()
+                Schedule.objects.select_for_update().get(name=name)
+                is_held.set()
                 done.wait(20)
         finally:
             connection.close()
@@ -138,14 +141,67 @@ def test_a_locked_schedule_holds_up_nobody_else() -> None:  # L5
     holder = threading.Thread(target=hold)
     holder.start()
     try:
-        assert held.wait(20)
-        ticked = tick(term, DUE + dt.timedelta(seconds=1))
+        assert is_held.wait(20)
+        yield
     finally:
         done.set()
-        holder.join(20)
+        holder.join(30)
+
+
+@locks_rows
+def test_a_locked_schedule_holds_up_nobody_else() -> None:  # L5
+    make_due(5)
+    term = lead()
+    with held("s-0"):
+        ticked = tick(term, DUE + dt.timedelta(seconds=1))
 
     assert (ticked.dispatched, ticked.held_up) == (4, 1)
     assert tick(term, DUE + dt.timedelta(seconds=1)).dispatched == 1
+
+
+@locks_rows
+@pytest.mark.parametrize(
+    ("change", "written"),
+    [
+        ({"job": "tests.gone"}, {"failures": 1}),
+        ({"job": "tests.gone", "failures": 4}, {"next_run_at": DUE + dt.timedelta(minutes=1)}),
+        ({"expression": "no rule", "failures": 4}, {"next_run_at": None}),
+    ],
+    ids=["first failure", "last failure", "unreadable rule"],
+)
+def test_a_locked_schedule_that_fails_holds_up_nobody_else(
+    change: dict[str, Any], written: dict[str, Any]
+) -> None:  # L5, A6, A8
+    make_due(5)
+    term, told = lead(), []
+
+    def hear(schedule: str, **_: object) -> None:
+        told.append(schedule)
+
+    Schedule.objects.filter(name="s-0").update(**change)
+    signals.dispatch_failed.connect(hear)
+    try:
+        with held("s-0"):
+            ticked = tick(term, DUE + dt.timedelta(seconds=1))
+        assert (ticked.dispatched, ticked.failed, ticked.held_up) == (4, 0, 1)
+        assert told == []
+
+        assert tick(term, DUE + dt.timedelta(seconds=1)).failed == 1
+        assert told == ["s-0"]
+    finally:
+        signals.dispatch_failed.disconnect(hear)
+    assert Schedule.objects.filter(name="s-0", **written).exists()
+
+
+def test_an_old_leader_whose_schedules_all_fail_finds_that_its_term_is_over() -> None:  # A2, A8
+    make_due(1)
+    Schedule.objects.update(job="tests.gone")
+    old = lead("old")
+    lead("new")
+
+    with pytest.raises(LeadershipLost):
+        tick(old, DUE + dt.timedelta(seconds=1))
+    assert Schedule.objects.get().failures == 0
 
 
 def test_an_edit_between_the_look_and_the_write_wins(monkeypatch: pytest.MonkeyPatch) -> None:
