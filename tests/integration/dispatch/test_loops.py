@@ -125,3 +125,21 @@ def test_a_schedule_that_is_held_up_makes_no_other_one_late(
 
     assert (done, earliest) == (ticked, soon)
     assert slept == [0.25]
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_no_slot_comes_early_because_the_clock_of_the_leader_is_set(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    # L7, L8: the database says so at the next renewal, and until then the steady clock counts
+    Schedule.objects.register("soon", job=jobs.noop, rule=every(hours=1))
+    monkeypatch.setattr(dispatcher.leadership, "_find_fault", str)  # the loops do not run here
+    dispatcher.leadership.step()
+    term, right = dispatcher.leadership.term, clock.now()
+    assert term is not None
+    with clock.shifted(dt.timedelta(hours=hours)):
+        done, _ = dispatcher._tick(term)
+        believed = dispatcher.leadership.offset.database_time()
+
+    assert done == Ticked()
+    assert abs(believed - right) < dt.timedelta(hours=1)
