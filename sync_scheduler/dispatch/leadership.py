@@ -29,8 +29,9 @@ logger = logging.getLogger(__name__)
 
 DATABASE_TROUBLE = (DatabaseError, InterfaceError)
 LARGEST_OFFSET_SECONDS = 2.0
-# Beside Redis the row is renewed after this part of the lease: seldom, but with time to try again.
-_ROW_RENEWAL = 0.6
+# Beside Redis the row is renewed before this part of the lease is over: seldom, but with time to
+# try again.
+_ROW_RENEWAL = 0.7
 
 
 def nothing_wrong() -> str:
@@ -161,8 +162,10 @@ class Leadership:
                     self._step_down(f"{holder} holds the Redis lease")
                     return
                 is_redis_sure = True
-        # With Redis on our side the row may be renewed less often; it must just not run out.
-        if not is_redis_sure or clock.boot_seconds() >= self._row_renewal_due:
+        # With Redis on our side the row may be renewed less often; it must just not run out before
+        # the next step, which with a long heartbeat is not soon.
+        next_step = clock.boot_seconds() + settings.LEADER_HEARTBEAT
+        if not is_redis_sure or next_step >= self._row_renewal_due:
             self._renew_row(term)
         if self._term is not None and not term.is_trusted:
             self._step_down("its lease ran out")

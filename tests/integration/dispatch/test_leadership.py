@@ -150,6 +150,22 @@ def test_a_follower_in_redis_mode_asks_the_database_nothing(
             other.step()
 
 
+@pytest.mark.parametrize("heartbeat", [0.5, 0.4, 0.3, 0.1])
+def test_a_leader_never_lacks_its_proof_between_two_heartbeats(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, heartbeat: float
+) -> None:  # A2
+    given = {"REDIS_URL": redis_url, "LEADER_LEASE": 1.0, "LEADER_HEARTBEAT": heartbeat}
+    seconds = clock.boot_seconds()
+    monkeypatch.setattr(clock, "boot_seconds", lambda: seconds)
+    with override_settings(SYNC_SCHEDULER=given):
+        one = Leadership("one")
+        one.step()
+        for _ in range(12):
+            seconds += heartbeat
+            assert one.term is not None
+            one.step()
+
+
 def test_a_wiped_redis_does_not_repeat_an_epoch(redis_url: str) -> None:  # A2, C4
     with override_settings(SYNC_SCHEDULER={"REDIS_URL": redis_url}):
         one, other = Leadership("one"), Leadership("other")
