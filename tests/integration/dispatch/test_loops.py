@@ -143,3 +143,29 @@ def test_no_slot_comes_early_because_the_clock_of_the_leader_is_set(
 
     assert done == Ticked()
     assert abs(believed - right) < dt.timedelta(hours=1)
+
+
+def test_a_heartbeat_counts_from_the_one_before_however_long_that_took(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A2: with a short lease and a Redis that does not answer, the row would not be renewed in time
+    took, waited, now = iter([0.0, 0.3, 0.7]), list[float](), 100.0
+
+    def step() -> float:
+        nonlocal now
+        now += next(took)
+        return 0.5
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            dispatcher._stopping.set()
+
+    dispatcher._threads[1] = threading.Thread(target=int)
+    dispatcher._threads[1].start()
+    monkeypatch.setattr(dispatcher.leadership, "step", step)
+    monkeypatch.setattr(dispatcher._elect, "wait", wait)
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    dispatcher._run_elections()
+
+    assert waited == pytest.approx([0.5, 0.2, 0.0])
