@@ -102,7 +102,7 @@ def start_up_faults() -> list[CheckMessage]:
 @register(Tags.compatibility, deploy=True)
 def check_servers(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Only with `check --deploy`: `migrate` must not be refused because it has not been run."""
-    return [] if conf.faults() else [*_migration_faults(), *_redis_faults()]
+    return [] if check_settings() else [*_migration_faults(), *_redis_faults()]
 
 
 def _migration_faults() -> list[CheckMessage]:

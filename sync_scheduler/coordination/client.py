@@ -22,6 +22,11 @@ from sync_scheduler.errors import InvalidSetting, ServiceUnavailable
 # The second is what a Cluster raises none of whose nodes answers; it is no RedisError.
 UNREACHABLE = (RedisError, RedisClusterException, OSError)
 OLDEST = (6, 2)
+# Not in the library's words: they may quote a part of the password.
+_UNREADABLE = (
+    "REDIS_URL cannot be read; write it like redis://user:password@host:6379/0, with"
+    " special characters of the password percent-encoded."
+)
 # After a failure nobody asks again for this long: a web request must not pay for a dead server.
 _BREAK_SECONDS = 1.0
 
@@ -94,14 +99,11 @@ def _through_sentinel(url: str, options: dict[str, Any]) -> Any:
         raise InvalidSetting(
             "REDIS_URL for Sentinel must name the service: redis+sentinel://host:26379/service/0."
         )
-    sentinels = []
-    for host in hosts.split(","):
-        name, _, port = host.rpartition(":")
-        sentinels.append((name or host, int(port) if name else 26379))
     query = dict(parse_qsl(parts.query))
     sentinel = redis.Sentinel(  # type: ignore[no-untyped-call]
-        sentinels,
+        [_address(host) for host in hosts.split(",")],
         sentinel_kwargs={
+            "username": query.get("sentinel_username"),
             "password": query.get("sentinel_password"),
             "socket_timeout": options["socket_timeout"],
             "socket_connect_timeout": options["socket_connect_timeout"],
@@ -115,6 +117,12 @@ def _through_sentinel(url: str, options: dict[str, Any]) -> Any:
     return sentinel.master_for(path[0])  # type: ignore[no-untyped-call]
 
 
+def _address(host: str) -> tuple[str, int]:
+    """Of a Sentinel: `name`, `name:26379`, or `[::1]:26379`."""
+    parts = urlsplit(f"//{host}")
+    return parts.hostname or "localhost", parts.port or 26379
+
+
 def faults() -> list[str]:
     """What is wrong with the URL itself; no server is asked."""
     url = conf.get().REDIS_URL
@@ -123,18 +131,25 @@ def faults() -> list[str]:
     # A client for a Cluster connects when it is made; the others do when they are used.
     plain = url.replace("+cluster", "", 1)
     try:
+        if _has_stray_password(url):
+            return [_UNREADABLE]
         made = connect(plain)
         if "+" not in plain:
             made.connection_pool.make_connection()  # where options of the URL are looked at
     except InvalidSetting as error:
         return [str(error)]
     except (ValueError, TypeError):
-        # Not in the library's words: they may quote a part of the password.
-        return [
-            "REDIS_URL cannot be read; write it like redis://user:password@host:6379/0, with"
-            " special characters of the password percent-encoded."
-        ]
+        return [_UNREADABLE]
     return []
+
+
+def _has_stray_password(url: str) -> bool:
+    """A password with a bare `/`, `?` or `#`: what comes before it would pass as host and port."""
+    if url.startswith("unix:"):
+        return False
+    parts = urlsplit(url)
+    words = [word for word in parts.query.split("&") if word]
+    return "@" in parts.path + parts.fragment or any("=" not in word for word in words)
 
 
 def shown_url() -> str:

@@ -50,9 +50,11 @@ def start(
     return _start("redis", {**options, **(settings or {})}, acl=acl)
 
 
-def start_sentinel(*masters: tuple[str, Server], quorum: int = 1) -> Server:
+def start_sentinel(
+    *masters: tuple[str, Server], quorum: int = 1, acl: Sequence[str] = ()
+) -> Server:
     """Start one Sentinel that watches the named masters and fails over within seconds."""
-    lines: list[str] = []
+    lines: list[str] = [*acl]
     for name, master in masters:
         lines += [
             f"sentinel monitor {name} {master.host} {master.port} {quorum}",

@@ -204,6 +204,23 @@ def test_a_sentinel_leads_to_the_master(settings: Settings) -> None:
         assert rung_id(["default"]) == two.id
 
 
+def test_a_sentinel_that_wants_a_user_and_a_password_gets_them(settings: Settings) -> None:
+    # C8
+    users = ["user default off", "user app on >w@rd allchannels +@all"]
+    with (
+        provide("redis", redis_server.start) as master,
+        redis_server.start_sentinel(("main", master), acl=users) as sentinel,
+    ):
+        url = f"redis+sentinel://{sentinel.host}:{sentinel.port}/main"
+        settings.SYNC_SCHEDULER = {"REDIS_URL": url}
+        with pytest.raises(ServiceUnavailable, match="does not answer"):
+            client.require_usable()
+        url += "?sentinel_username=app&sentinel_password=w%40rd"
+        settings.SYNC_SCHEDULER = {"REDIS_URL": url}
+        client.require_usable()
+        assert "rd" not in client.shown_url()
+
+
 def test_a_sentinel_url_without_a_service_is_refused(settings: Settings) -> None:
     # C7
     settings.SYNC_SCHEDULER = {"REDIS_URL": "redis+sentinel://127.0.0.1:26379"}
