@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from sync_scheduler.errors import ServiceUnavailable
+
 
 def serve(port: int, is_alive: Callable[[], bool]) -> ThreadingHTTPServer:
-    """Answer on this port until `shutdown()`."""
+    """Answer on this port until `shutdown()`; raises one sentence if the port cannot be had."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # the standard library's name
@@ -23,6 +25,11 @@ def serve(port: int, is_alive: Callable[[], bool]) -> ThreadingHTTPServer:
         def log_message(self, *args: object) -> None:
             return None
 
-    server = ThreadingHTTPServer(("0.0.0.0", port), Handler)  # noqa: S104  # probes come from outside
+    try:
+        server = ThreadingHTTPServer(("0.0.0.0", port), Handler)  # noqa: S104  # probes come from outside
+    except OSError as error:
+        raise ServiceUnavailable(
+            f"The health port {port} cannot be opened: {error.strerror}."
+        ) from None
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server

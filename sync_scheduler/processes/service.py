@@ -73,13 +73,13 @@ class Service:
             self._worker = Worker(pool, self._queues, self.node, drain=self._plan.drain)
         watch = Watch(self._facts(), self._worker)
         watch.start()
-        probe = (
-            health.serve(self._plan.health_port, self.is_alive) if self._plan.health_port else None
-        )
-        logger.info(
-            "node %s started (%s)", self.node, self._roles(), extra={"event": "node_started"}
-        )
+        probe = None
         try:
+            if self._plan.health_port:
+                probe = health.serve(self._plan.health_port, self.is_alive)
+            logger.info(
+                "node %s started (%s)", self.node, self._roles(), extra={"event": "node_started"}
+            )
             self._run_parts()
         finally:
             if probe is not None:

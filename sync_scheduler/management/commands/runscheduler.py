@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from sync_scheduler import checks
+from sync_scheduler.errors import ServiceUnavailable
 from sync_scheduler.intake import declared
 from sync_scheduler.processes.service import Plan, Service
 
@@ -33,6 +34,10 @@ class Command(BaseCommand):
         for name in ("processes", "threads"):
             if options[name] < 0:
                 raise CommandError(f"--{name} must be at least 1.")
+        if options["drain"] and options["no_work"]:
+            raise CommandError("--drain is for workers; with --no-work nothing would ever end.")
+        if not 0 <= (options["health_port"] or 0) < 65_536:
+            raise CommandError("--health-port must be between 1 and 65535.")
         faults = checks.start_up_faults()
         if faults:
             raise CommandError(" ".join(f"{f.msg} {f.hint or ''}".strip() for f in faults))
@@ -47,7 +52,10 @@ class Command(BaseCommand):
             drain=options["drain"],
             health_port=options["health_port"],
         )
-        Service(plan).run()
+        try:
+            Service(plan).run()
+        except ServiceUnavailable as error:
+            raise CommandError(str(error)) from None
 
 
 def _log_to_console(verbosity: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -245,12 +246,27 @@ def test_a_wrong_environment_variable_stops_the_start_with_one_sentence(
         (["--no-work", "--no-dispatch"], "leave nothing to do"),
         (["--processes=-1"], "--processes"),
         (["--threads=-1"], "--threads"),
+        (["--no-work", "--drain"], "nothing would ever end"),
+        (["--health-port=-1"], "--health-port"),
+        (["--health-port=65536"], "--health-port"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments: list[str], words: str) -> None:
     # D3
     with pytest.raises(CommandError, match=words):
         call_command("runscheduler", *arguments)
+
+
+def test_a_health_port_that_is_taken_stops_the_start_with_one_sentence(tmp_path: Path) -> None:
+    # C7
+    url = f"sqlite:///{tmp_path / 'site.sqlite3'}"
+    assert run_on(url, "migrate").returncode == 0
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_on(url, "runscheduler", "--no-work", f"--health-port={port}")
+    assert done.returncode == 1
+    assert f"The health port {port} cannot be opened" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_importing_the_package_touches_no_model_and_no_server() -> None:
