@@ -34,8 +34,11 @@ class Pruner:
             span = pruning.Span(until=now - retention, only=names)
             gone += self._delete(retention, span, may_go_on)
         if self._slow_done is None or now - self._slow_done >= _SLOW:
-            self._slow_done = now
-            pruning.delete_dead_letters(now - default, now - default * _OPEN_LETTERS)
+            while may_go_on():
+                batch = pruning.delete_dead_letters(now - default, now - default * _OPEN_LETTERS)
+                if batch < pruning.BATCH:
+                    self._slow_done = now
+                    break
             pruning.delete_nodes(now - _OLD_NODES)
             pruning.delete_terms(now - default)
         return gone

@@ -269,6 +269,21 @@ def test_old_terms_nodes_and_settled_letters_go() -> None:  # B10
     assert [letter.resolution for letter in DeadLetter.objects.all()] == [""]
 
 
+def test_more_old_letters_than_a_batch_go_too(monkeypatch: pytest.MonkeyPatch) -> None:  # B10
+    now = clock.now()
+    for age in (80 * DAY, 79 * DAY, 78 * DAY, 9 * DAY):
+        DeadLetter.objects.create(kind="run", job="x", created_at=now - age)
+    monkeypatch.setattr("sync_scheduler.store.pruning.BATCH", 1)
+    monkeypatch.setattr("sync_scheduler.store.pruning.delete_dead_letters.__defaults__", (1,))
+    answers = iter([True, True, False])  # the first one is asked about Runs
+    pruner = Pruner()
+
+    pruner.prune(now, lambda: next(answers, False))
+    assert DeadLetter.objects.count() == 3
+    pruner.prune(now)  # goes on where it was stopped, and not in an hour
+    assert DeadLetter.objects.get().created_at == now - 9 * DAY
+
+
 # ---------------------------------------------------------------------------- mending
 
 
