@@ -247,10 +247,12 @@ def give_up(schedule: DueSchedule, *, error: str, epoch: int) -> bool:
 
 
 def end_pauses(ids: Sequence[int], now: dt.datetime) -> int:
-    """Clear the pauses of these schedules whose end has come."""
-    return Schedule.objects.filter(id__in=ids, paused_until__lte=now).update(
-        paused_at=None, paused_until=None, pause_note="", paused_by="", version=F("version") + 1
-    )
+    """Clear the pauses of these schedules whose end has come, as far as nobody holds the row."""
+    with short_transaction():
+        over = locked(Schedule.objects.filter(id__in=ids, paused_until__lte=now).order_by("id"))
+        return Schedule.objects.filter(id__in=list(over.values_list("id", flat=True))).update(
+            paused_at=None, paused_until=None, pause_note="", paused_by="", version=F("version") + 1
+        )
 
 
 def clear_disabled() -> int:

@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -16,7 +16,8 @@ from sync_scheduler import ScheduleExists, cron, signals
 from sync_scheduler.dispatch.tick import tick
 from sync_scheduler.errors import LeadershipLost
 from sync_scheduler.models import Leader, Run, Schedule
-from sync_scheduler.store import leader
+from sync_scheduler.store import leader, slots
+from sync_scheduler.store.moves import Admitted
 from tests.integration.dispatch.leading import lead
 from tests.testapp import jobs
 
@@ -191,6 +192,29 @@ def test_a_locked_schedule_that_fails_holds_up_nobody_else(
     finally:
         signals.dispatch_failed.disconnect(hear)
     assert Schedule.objects.filter(name="s-0", **written).exists()
+
+
+@locks_rows
+def test_the_end_of_a_pause_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:  # L5, A17
+    make_due(2)
+    pause = {"paused_at": DUE - dt.timedelta(days=1), "paused_until": DUE - dt.timedelta(hours=1)}
+    Schedule.objects.filter(name="s-0").update(**pause)
+    term, admit = lead(), slots.admit
+    with ExitStack() as holding:
+
+        def held_right_after(*given: Any) -> Admitted:
+            done = admit(*given)
+            holding.enter_context(held("s-0"))
+            return done
+
+        monkeypatch.setattr(slots, "admit", held_right_after)
+        tick(term, DUE + dt.timedelta(seconds=1))
+        assert Schedule.objects.get(name="s-0").paused_at is not None
+    monkeypatch.setattr(slots, "admit", admit)
+
+    # It has no effect any more, and goes with the next slot.
+    assert tick(term, DUE + dt.timedelta(seconds=61)).dispatched == 2
+    assert Schedule.objects.get(name="s-0").paused_at is None
 
 
 def test_an_old_leader_whose_schedules_all_fail_finds_that_its_term_is_over() -> None:  # A2, A8
