@@ -44,6 +44,22 @@ class Plan:
     health_port: int | None = None
 
 
+def leave_pools() -> None:
+    """Let this process and its children connect by themselves, whatever `OPTIONS` say of a pool.
+
+    Each thread of ours keeps a connection for as long as it lives, which a small pool would not
+    give to all of them; and the threads that fill a pool do not survive the fork of a child.
+    """
+    for connection in connections.all():
+        options = connection.settings_dict.get("OPTIONS", {})
+        if not options.get("pool"):
+            continue
+        connection.close()
+        if connection.alias in getattr(connection, "_connection_pools", {}):
+            connection.close_pool()  # type: ignore[attr-defined]  # asked where there is none, it makes one
+        connection.settings_dict["OPTIONS"] = {k: v for k, v in options.items() if k != "pool"}
+
+
 class Service:
     def __init__(self, plan: Plan) -> None:
         settings = conf.get()

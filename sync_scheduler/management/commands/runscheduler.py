@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from sync_scheduler import checks
 from sync_scheduler.errors import ServiceUnavailable
 from sync_scheduler.intake import declared
-from sync_scheduler.processes.service import Plan, Service
+from sync_scheduler.processes.service import Plan, Service, leave_pools
 
 
 class Command(BaseCommand):
@@ -38,6 +38,7 @@ class Command(BaseCommand):
             raise CommandError("--drain is for workers; with --no-work nothing would ever end.")
         if not 0 <= (options["health_port"] or 0) < 65_536:
             raise CommandError("--health-port must be between 1 and 65535.")
+        leave_pools()  # before anything connects
         faults = checks.start_up_faults()
         if faults:
             raise CommandError(" ".join(f"{f.msg} {f.hint or ''}".strip() for f in faults))
