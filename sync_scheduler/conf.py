@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 import environ
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
+from django.db import connections
 
 from sync_scheduler.errors import InvalidSetting
 
@@ -239,9 +240,28 @@ def _range_faults(s: Settings) -> list[str]:
         )
     if s.DATABASE not in django_settings.DATABASES:
         found.append(f"DATABASE names {s.DATABASE!r}, which is not in DATABASES.")
+    else:
+        found += _database_faults(s.DATABASE)
     if s.REDIS_URL is not None and s.REDIS_URL.split("://", 1)[0] not in REDIS_SCHEMES:
         schemes = ", ".join(f"{scheme}://" for scheme in REDIS_SCHEMES)
         found.append(f"REDIS_URL must begin with one of {schemes}.")
+    return found
+
+
+def _database_faults(alias: str) -> list[str]:
+    found = []
+    connection = connections[alias]
+    zone = connection.settings_dict.get("TIME_ZONE") or "UTC"
+    if not connection.features.supports_timezones and zone not in {"UTC", "Etc/UTC"}:
+        found.append(
+            f"DATABASES[{alias!r}]['TIME_ZONE'] must be left out or 'UTC': with {zone!r} Django"
+            " stores local times in this database, of which an hour comes twice a year."
+        )
+    if not connection.settings_dict.get("AUTOCOMMIT", True):
+        found.append(
+            f"DATABASES[{alias!r}]['AUTOCOMMIT'] must be True: without it nothing that the"
+            " scheduler writes would ever be committed."
+        )
     return found
 
 

@@ -96,6 +96,38 @@ def test_a_project_without_time_zones_is_refused_in_one_sentence(configured: Set
         call_command("scheduler", "status")
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kolkata"])
+def test_a_database_that_would_hold_local_times_is_refused(
+    zone: str, configured: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7, C8: what is compared with the database's clock would be hours off, and once a year there
+    # is an hour that could not be stored at all
+    monkeypatch.setitem(connection.settings_dict, "TIME_ZONE", "UTC")
+    configured.SYNC_SCHEDULER = {}
+    assert checks.check_settings() == []
+    monkeypatch.setitem(connection.settings_dict, "TIME_ZONE", zone)
+    configured.SYNC_SCHEDULER = {}
+    found = checks.check_settings()
+    if connection.features.supports_timezones:
+        assert found == []
+        return
+    assert ids(found) == [checks.E001]
+    assert found[0].msg.startswith("DATABASES['default']['TIME_ZONE'] must be left out")
+    with pytest.raises(CommandError, match=r"^DATABASES\['default'\]\['TIME_ZONE'\]"):
+        call_command("runscheduler")
+
+
+def test_a_database_without_autocommit_is_refused(
+    configured: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # C7
+    monkeypatch.setitem(connection.settings_dict, "AUTOCOMMIT", False)
+    configured.SYNC_SCHEDULER = {}
+    found = checks.check_settings()
+    assert ids(found) == [checks.E001]
+    assert found[0].msg.startswith("DATABASES['default']['AUTOCOMMIT'] must be True")
+
+
 def test_sqlite_without_immediate_transactions_is_warned_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
