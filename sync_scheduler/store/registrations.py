@@ -110,7 +110,19 @@ def rename(names: Collection[str], to: str, *, jobs: Collection[str]) -> bool:
 
 
 def remove(name: str) -> bool:
-    return Schedule.objects.filter(name=name).delete()[1].get(Schedule._meta.label, 0) > 0
+    """False: there is none of exactly this name, whatever the database takes for it."""
+
+    def together() -> bool:
+        with transaction.atomic(using=alias()):
+            # Locked, or a slot dispatched between the two statements of deleting would be left
+            # with a schedule that is gone.
+            row = _locked(name)
+            if row is None or row.name != name:
+                return False
+            row.delete(using=alias())
+            return True
+
+    return repeat_on_deadlock(together)
 
 
 def _exists(name: str) -> bool:

@@ -251,3 +251,26 @@ def test_an_edit_between_the_look_and_the_write_wins(monkeypatch: pytest.MonkeyP
 
     assert (done.dispatched, done.held_up) == (0, 3)
     assert Run.objects.count() == 0
+
+
+@pytest.mark.skipif(
+    "not __import__('django.db').db.connection.features.has_select_for_update_skip_locked",
+    reason="this database locks no single rows",
+)
+def test_a_slot_that_comes_due_while_its_schedule_is_removed_is_not_left_without_it() -> None:
+    # A10: between the two statements by which a row and what points to it go
+    make_due(1)
+    term = lead()
+    ticked: list[int] = []
+
+    def look(execute: Any, sql: str, *given: Any) -> Any:
+        if sql.startswith("DELETE") and "sync_scheduler_schedule" in sql:
+            (done,) = at_once(1, lambda _: tick(term, DUE + dt.timedelta(seconds=1)))
+            ticked.append(done.dispatched)
+        return execute(sql, *given)
+
+    with connection.execute_wrapper(look):
+        assert Schedule.objects.unregister("s-0")
+
+    assert ticked == [0]
+    assert not Run.objects.filter(schedule_id__isnull=False).exists()

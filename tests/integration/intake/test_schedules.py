@@ -196,6 +196,13 @@ def test_unregistering_is_idempotent_and_leaves_dispatched_runs() -> None:  # A1
     assert (run.status, run.schedule_id, run.schedule_name) == ("submitted", None, "s")
 
 
+def test_unregistering_takes_the_name_to_the_letter() -> None:
+    # A10, C8: MySQL takes "S" for "s"
+    register()
+    assert Schedule.objects.unregister("S") is False
+    assert Schedule.objects.filter(name="s").exists()
+
+
 def test_a_late_save_of_a_stale_instance_does_not_move_the_next_run() -> None:  # A3
     register()
     stale = Schedule.objects.get()
