@@ -89,7 +89,14 @@ def insert_many(template: Run, rows: Varying) -> list[Run]:
 
 
 def by_key(dedupe: uuid.UUID) -> Run | None:
-    return Run.objects.filter(dedupe=dedupe).first()
+    found = Run.objects.filter(dedupe=dedupe)
+    run = found.first()
+    using = connection()
+    if run is None and using.in_atomic_block and using.features.has_select_for_update:
+        # MySQL's REPEATABLE READ hides what was committed after the transaction began, until it
+        # is locked.
+        run = found.select_for_update().first()
+    return run
 
 
 # -------------------------------------------------------------------------- one

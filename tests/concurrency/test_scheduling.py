@@ -274,3 +274,19 @@ def test_a_slot_that_comes_due_while_its_schedule_is_removed_is_not_left_without
 
     assert ticked == [0]
     assert not Run.objects.filter(schedule_id__isnull=False).exists()
+
+
+def test_a_key_is_found_that_was_taken_after_the_callers_transaction_began() -> None:
+    # B5: also where the transaction does not see what others have committed since
+    if connection.vendor != "mysql":
+        pytest.skip("PostgreSQL breaks such a transaction off, SQLite has none beside another")
+    connection.close()
+    connection.settings_dict["OPTIONS"]["isolation_level"] = "repeatable read"
+    try:
+        with transaction.atomic():
+            assert not Run.objects.exists()
+            (other,) = at_once(1, lambda _: jobs.noop.using(key="k").submit())
+            assert jobs.noop.using(key="k").submit().id == other.id
+    finally:
+        connection.close()
+        del connection.settings_dict["OPTIONS"]["isolation_level"]
