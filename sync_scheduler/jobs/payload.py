@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from sync_scheduler.errors import InvalidInput
@@ -56,7 +57,27 @@ def is_sealed(value: Json) -> bool:
     return isinstance(value, dict) and len(value) == 1 and MARK in value
 
 
-_encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+# A text, which is left alone, or a number with a positive exponent.
+_LARGE = re.compile(r'"(?:[^"\\]|\\.)*"|[-.0-9]+e\+[0-9]+')
+
+
+class Encoder(json.JSONEncoder):
+    """JSON in which large floats stand written out.
+
+    PostgreSQL takes `1e+16` for a whole number, and gives back another value than was stored.
+    """
+
+    def encode(self, o: Any) -> str:
+        text = super().encode(o)
+        return _LARGE.sub(_written_out, text) if "e+" in text else text
+
+
+def _written_out(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if text.startswith('"') else f"{float(text):.1f}"
+
+
+_encoder = Encoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def dump(value: Json) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import models
 
-from sync_scheduler.jobs import codec
+from sync_scheduler.jobs import codec, payload
 
 
 class PayloadField(models.JSONField):
@@ -15,9 +15,13 @@ class PayloadField(models.JSONField):
     A value that cannot be decoded is read as its envelope, and is stored again as it was.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "encoder": payload.Encoder})
+
     def deconstruct(self) -> Any:
         # To the database, and so to migrations, it is a JSON column as any other.
         name, _, args, kwargs = super().deconstruct()
+        del kwargs["encoder"]
         return name, "django.db.models.JSONField", args, kwargs
 
     def get_db_prep_save(self, value: Any, connection: Any) -> Any:

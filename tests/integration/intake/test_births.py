@@ -11,10 +11,10 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from sync_scheduler import KeyConflict, job
+from sync_scheduler import KeyConflict, every, job
 from sync_scheduler.coordination import local
 from sync_scheduler.jobs import registry
-from sync_scheduler.models import Run
+from sync_scheduler.models import Run, Schedule
 from tests.testapp import jobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,6 +62,23 @@ def test_what_is_stored_is_what_the_caller_was_given() -> None:
         for field in Run._meta.concrete_fields:
             assert getattr(run, field.attname) == getattr(stored, field.attname), field.attname
         assert (run._state.adding, run._state.db) == (False, "default")
+
+
+@pytest.mark.parametrize("value", [1e16, -1e23, 1.2345678901234568e18, 1.7e308, 5e-324])
+def test_a_float_is_the_same_float_wherever_it_is_stored(value: float) -> None:
+    # B3, B5: PostgreSQL takes 1e+16 for a whole number and gives back another one than was stored
+    run = jobs.echo.using(key="k", meta={"m": value}).submit(value=value)
+    (many,) = jobs.echo.submit_many([{"value": value}])
+    schedule = Schedule.objects.register(
+        "s", job=jobs.echo, rule=every(hours=1), input={"value": value}
+    ).schedule
+    triggered = schedule.trigger_now()
+    for one in (run, many, triggered):
+        stored = Run.objects.get(id=one.id).input["value"]
+        assert (type(stored), stored) == (float, value)
+    assert jobs.echo.using(key="k").submit(value=value).id == run.id
+    assert run.cancel()
+    assert run.retry().input == {"value": value}
 
 
 def test_runs_of_one_call_are_in_the_order_of_their_inputs_and_share_nothing() -> None:

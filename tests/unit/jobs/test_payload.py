@@ -57,6 +57,17 @@ def test_what_lies_just_inside_the_limits_is_kept_as_it_is(value: Any) -> None:
     assert payload.normalise(value, "The input", LIMIT) == value
 
 
+@pytest.mark.parametrize("value", [1e16, -1e23, 1.2345678901234568e18, 1.7e308])
+def test_a_large_float_is_written_as_one_that_no_database_takes_for_a_whole_number(
+    value: float,
+) -> None:
+    # B3
+    texts = ["1e+16", 'a "1e+16" b', "\\", 'é\\"2e+20']
+    text = payload.dump({"1e+16": value, "texts": texts, "small": 1e-7})
+    assert json.loads(text) == {"1e+16": value, "texts": texts, "small": 1e-7}
+    assert text.startswith(f'{{"1e+16":{int(value)}.0,')
+
+
 def test_the_size_is_counted_in_bytes() -> None:
     # B3
     with pytest.raises(InvalidInput):
