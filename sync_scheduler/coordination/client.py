@@ -12,7 +12,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import redis
 from redis.backoff import NoBackoff
 from redis.commands.core import Script
-from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 from redis.retry import Retry
 
 from sync_scheduler import clock, conf
@@ -166,10 +171,7 @@ def require_usable() -> None:
     try:
         info = client().info("server")
     except UNREACHABLE as error:
-        raise ServiceUnavailable(
-            f"Redis at {shown_url()} does not answer ({type(error).__name__});"
-            " start it, mend REDIS_URL, or leave REDIS_URL out for embedded mode."
-        ) from None
+        raise ServiceUnavailable(_why_not(error)) from None
     if "redis_version" not in info:  # a Cluster answers per node
         info = next(iter(info.values()))
     version = str(info["redis_version"])
@@ -177,6 +179,22 @@ def require_usable() -> None:
         raise ServiceUnavailable(
             f"Redis at {shown_url()} is version {version}; 6.2 or newer is needed."
         )
+
+
+def _why_not(error: Exception) -> str:
+    """In our words: those of the server may repeat what it was sent, the password included."""
+    where, kind = f"Redis at {shown_url()}", type(error).__name__
+    if isinstance(error, AuthenticationError):
+        return f"{where} does not accept the user or the password of REDIS_URL; mend them there."
+    if isinstance(error, ResponseError):
+        return (
+            f"{where} answers with an error ({kind}); look at the number of the database in"
+            " REDIS_URL and at what its user may do."
+        )
+    return (
+        f"{where} does not answer ({kind});"
+        " start it, mend REDIS_URL, or leave REDIS_URL out for embedded mode."
+    )
 
 
 def is_broken() -> bool:

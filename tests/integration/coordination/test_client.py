@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import redis
 from pytest_django import Settings
 
 from sync_scheduler import clock
@@ -20,7 +21,7 @@ from sync_scheduler.coordination.doorbell import Doorbell
 from sync_scheduler.coordination.ready_queue import Ready
 from sync_scheduler.errors import InvalidSetting, ServiceUnavailable
 from sync_scheduler.models.identity import uuid7
-from tests.services import redis_cluster, redis_server
+from tests.services import Server, redis_cluster, redis_server
 from tests.services.plugin import provide
 from tests.services.ports import free_port
 
@@ -80,6 +81,41 @@ def test_a_redis_that_does_not_answer_is_named_without_its_password(settings: Se
     assert f"Redis at redis://127.0.0.1:{port}/0 does not answer" in str(caught.value)
     assert "mend REDIS_URL" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def locked_redis() -> Generator[Server, None, None]:
+    """It wants the password `right`, and one of its users may only read."""
+    with provide("redis", redis_server.start) as server:
+        with redis.Redis(port=server.port) as direct:
+            direct.acl_setuser("poor", enabled=True, passwords=["+right"], categories=["+@read"])
+            direct.config_set("requirepass", "right")
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("login", "database", "sentence"),
+    [
+        ("nobody:hunter2", 0, "does not accept the user or the password of REDIS_URL"),
+        (":hunter2", 0, "does not accept the user or the password of REDIS_URL"),
+        ("", 0, "does not accept the user or the password of REDIS_URL"),
+        (":right", 99, "look at the number of the database in REDIS_URL"),
+        ("poor:right", 0, "and at what its user may do"),
+    ],
+)
+def test_a_redis_that_refuses_says_what_to_mend(
+    settings: Settings, locked_redis: Server, login: str, database: int, sentence: str
+) -> None:
+    # C7
+    at = f"127.0.0.1:{locked_redis.port}/{database}"
+    url = f"redis://{login}{'@' if login else ''}{at}"
+    settings.SYNC_SCHEDULER = {"REDIS_URL": url, "REDIS_TIMEOUT": 5.0}
+    with pytest.raises(ServiceUnavailable) as caught:
+        client.require_usable()
+    said = str(caught.value)
+    assert said.startswith(f"Redis at redis://{at} ")
+    assert sentence in said
+    assert "hunter2" not in said
 
 
 def test_a_server_that_is_no_redis_is_refused_in_one_sentence(
