@@ -14,6 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from sync_scheduler import conf
 from sync_scheduler.coordination import client, tenancy
 from sync_scheduler.errors import ServiceUnavailable
+from sync_scheduler.intake import definitions
 from sync_scheduler.jobs import codec, registry
 from sync_scheduler.jobs.definition import Job
 from sync_scheduler.store import installation
@@ -25,6 +26,7 @@ E004 = "sync_scheduler.E004"  # another installation uses this namespace of Redi
 E005 = "sync_scheduler.E005"  # a schedule of one name is declared twice
 W001 = "sync_scheduler.W001"  # SQLite without IMMEDIATE transactions
 W002 = "sync_scheduler.W002"  # a job's lease shorter than two heartbeats
+W003 = "sync_scheduler.W003"  # a schedule whose job does not take its input
 
 
 @register(Tags.compatibility)
@@ -91,6 +93,23 @@ def check_schedules(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> 
                 )
             declared[name] = job
     return found
+
+
+@register(Tags.compatibility)
+def check_inputs(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """A warning: the others can be stored, and `migrate` shall not be refused over this one."""
+    if conf.faults():
+        return []
+    return [
+        checks.Warning(
+            f"The schedule {name!r} cannot be stored: {fault}",
+            hint=f"Mend the input of its rule, or the arguments of {job.where}.",
+            id=W003,
+        )
+        for job in registry.all_jobs()
+        for name, rule in job.schedules
+        if (fault := definitions.input_fault(job, rule))
+    ]
 
 
 def start_up_faults() -> list[CheckMessage]:

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings as django_settings
 
 from sync_scheduler import clock, conf
-from sync_scheduler.errors import InvalidInput, InvalidRule
+from sync_scheduler.errors import InvalidInput, InvalidRule, SchedulerError
 from sync_scheduler.jobs import payload, registry
 from sync_scheduler.jobs.definition import Job
 from sync_scheduler.jobs.target import CeleryTask
@@ -84,6 +84,18 @@ def define(name: str, *, job: Any, rule: Rule, options: Mapping[str, Any]) -> De
         enabled=True if rule.enabled is None else rule.enabled,
         is_anchored=rule.anchor is not None,
     )
+
+
+def input_fault(job: Job, rule: Rule) -> str:
+    """Why a declared schedule cannot be stored, as far as its input tells; empty: it can."""
+    given = rule.input or {}
+    if not isinstance(given, Mapping):
+        return "input must be a dict."
+    try:
+        payload.normalise(job.signature.encode((), given), "The input", conf.get().MAX_INPUT_BYTES)
+    except SchedulerError as error:
+        return str(error)
+    return ""
 
 
 def job_name(job: Any) -> str:

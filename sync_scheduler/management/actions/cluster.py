@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from sync_scheduler import conf
+from sync_scheduler import checks, conf
 from sync_scheduler.jobs import registry
 from sync_scheduler.management.actions.finding import LARGEST_OFFSET_SECONDS, Finding, Seen
 from sync_scheduler.store.locking import database_now
@@ -114,7 +114,11 @@ def _schedules(seen: Seen) -> Iterator[Finding]:
             message=f"Could not be dispatched: {failing}.",
             hint="`manage.py scheduler list` says why.",
         )
-    if not late and not failing:
+    left_out = checks.check_inputs()
+    for fault in left_out:
+        hint = fault.hint or ""
+        yield Finding(level="error", check="schedules", message=str(fault.msg), hint=hint)
+    if not late and not failing and not left_out:
         yield Finding(level="ok", check="schedules", message="None is overdue or in error.")
 
 

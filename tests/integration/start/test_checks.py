@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -17,6 +18,7 @@ from pytest_django import Settings
 
 from sync_scheduler import checks, every, job
 from sync_scheduler.jobs import registry
+from sync_scheduler.management.actions import cluster
 from tests.services.ports import free_port
 
 
@@ -64,6 +66,38 @@ def test_a_schedule_that_is_declared_twice_is_an_error() -> None:
         registry.remove("tests.one_nightly")
         registry.remove("tests.other_nightly")
     assert checks.check_schedules() == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"regoin": "eu"}, "takes no argument 'regoin'; it takes region."),
+        ({}, "needs the argument 'region'."),
+        ({"region": 7}, "argument 'region' must be"),
+        (["eu"], "input must be a dict."),
+    ],
+)
+def test_a_schedule_whose_job_does_not_take_its_input_is_a_warning(
+    given: Any, sentence: str
+) -> None:
+    # B3, C7: it is left out when schedules are stored, and would be missed when it should run
+    @job(name="tests.regional", schedule=every(hours=1, name="regional", input=given))
+    def regional(region: str) -> None: ...
+
+    try:
+        (found,) = checks.check_inputs()
+        assert found.id == checks.W003
+        assert found.msg.startswith("The schedule 'regional' cannot be stored: ")
+        assert sentence in found.msg
+        assert regional.where in str(found.hint)
+        call_command("check")
+        assert checks.start_up_faults() == []
+        found_by_doctor = [one for one in cluster.look() if one.message == found.msg]
+        assert [one.level for one in found_by_doctor] == ["error"]
+    finally:
+        registry.remove("tests.regional")
+    assert checks.check_inputs() == []
 
 
 def test_every_wrong_setting_is_a_check_of_its_own(configured: Settings) -> None:
