@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from django.db import Error
 from django.db.models import Model
 
 from sync_scheduler.models import Attempt, DeadLetter, Node, Run, Schedule, Term
@@ -38,9 +39,17 @@ def keep(ledger_path: Path, logs: Iterable[Path], why: str) -> str:
             shutil.copy(log, folder / log.name)
     if ledger_path.exists():
         shutil.copy(ledger_path, folder / "ledger.txt")
+    # The database may be what has failed: then logs and ledger are all there is.
+    lacking = []
     for model in (Schedule, Run, Attempt, Term, Node, DeadLetter, Effect):
-        _dump(model, folder)
-    _write_stories(ledger_path, folder, why)
+        try:
+            _dump(model, folder)
+        except Error as error:
+            lacking.append(f"{model.__name__}: {error}")
+    if lacking:
+        (folder / "not-kept.txt").write_text("\n".join(lacking))
+    sources = (_started(ledger_path),) if lacking else (_rows(), _attempts(), _started(ledger_path))
+    _write_stories(itertools.chain(*sources), folder, why)
     return f"evidence: {folder}; the same choices again: FAULTS_SEED={SEED}"
 
 
@@ -62,9 +71,9 @@ def _dump(model: type[Model], folder: Path) -> None:
 # ---------------------------------------------------------------------- one Run's story
 
 
-def _write_stories(ledger_path: Path, folder: Path, why: str) -> None:
+def _write_stories(told: Iterable[tuple[str, str, str]], folder: Path, why: str) -> None:
     happened: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for run_id, at, what in itertools.chain(_rows(), _attempts(), _started(ledger_path)):
+    for run_id, at, what in told:
         happened[run_id].append((at, what))
     # First those that the failure names, then those with the most to tell.
     order = sorted(happened, key=lambda run_id: (run_id not in why, -len(happened[run_id])))

@@ -1,6 +1,6 @@
 """Everything that can go wrong, at random and for as long as one likes, under a steady load.
 
-    make soak MINUTES=60        (SEED=... for the same choices again)
+    make soak MINUTES=60        (FAULTS_SEED=... for the same choices again)
 
 Nodes are killed, frozen and restarted, Redis is emptied and killed, PostgreSQL crashes, and the
 network between them breaks. Schedules of every second and submits of atomic Runs go on all the

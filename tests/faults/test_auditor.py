@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.db import OperationalError
 from pytest_django import Settings
 
 from sync_scheduler import clock, cron
@@ -255,3 +256,28 @@ def test_evidence_of_a_failure_tells_the_story_of_its_runs(
     text = story.read_text()
     for word in (f"run {one.id}", "attempt 1 on n ended: lost", "in process 4711", "running"):
         assert word in text
+
+
+def test_evidence_of_a_database_that_is_away_are_the_logs_and_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULTS_EVIDENCE", str(tmp_path))
+
+    def away(*arguments: object) -> None:
+        raise OperationalError("the server has gone away")
+
+    monkeypatch.setattr(evidence, "_dump", away)
+    scene = Scene(tmp_path)
+    log, run_id = tmp_path / "node-0.log", uuid.uuid4()
+    log.write_text("the database cannot be used")
+    scene.ledger_path.write_text(f"start s {run_id} 1 4711 {T0.timestamp()}\n")
+    monkeypatch.setattr(scene, "log_files", lambda: [log])
+    failure = AssertionError("it did not come back")
+    auditor.keep(scene, failure)
+    (note,) = failure.__notes__
+    (kept,) = (tmp_path / "sync-scheduler-faults").iterdir()
+    assert str(kept) in note
+    assert "has gone away" in (kept / "not-kept.txt").read_text()
+    assert (kept / log.name).read_text() == log.read_text()
+    assert str(run_id) in (kept / "ledger.txt").read_text()
+    assert str(run_id) in (kept / "stories.txt").read_text()
