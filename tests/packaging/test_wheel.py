@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -60,6 +61,25 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel: Path) -> None
     kinds = {Path(name).suffix for name in packed}
     assert {".py", ".lua", ".sql"} <= kinds
     assert "sync_scheduler/py.typed" in packed
+
+
+def test_the_source_archive_holds_whatever_its_makefile_runs(tmp_path: Path) -> None:
+    run(
+        *(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT),
+        cwd=tmp_path,
+    )
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    folders = ("sync_scheduler", "tests", "example_project", "benchmarks", "scripts")
+    code = {
+        path.relative_to(ROOT).as_posix()
+        for name in folders
+        for path in (ROOT / name).rglob("*.py")
+    }
+    assert code - packed == set()
+    texts = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile", "tox.ini"}
+    assert texts - packed == set()
 
 
 def test_the_wheel_asks_for_four_packages_only(wheel: Path) -> None:
