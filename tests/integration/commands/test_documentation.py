@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+
+import pytest
 
 from sync_scheduler import urls
 from sync_scheduler.management.commands.scheduler import ACTIONS
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs" / "reference"
 
 
 def test_every_action_is_documented_and_no_other() -> None:
@@ -27,3 +31,11 @@ def test_every_address_is_documented_and_no_other() -> None:
         for one in urls.urlpatterns
     ]
     assert sorted(rows) == sorted(served)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")], ids=lambda page: page.name
+)
+def test_every_sample_of_python_is_python(page: Path) -> None:
+    for sample in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        compile(sample, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
