@@ -27,6 +27,8 @@ FIRST_PORT, LAST_PORT = 8000, 8099
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LAST_LINES = 20
+# The `make` that has started the demo; nobody, if it was started by itself.
+MADE_BY = os.getppid() if "MAKELEVEL" in os.environ else None
 
 # Beside each child, in a process of its own: waits until the demo is gone, however it went, and
 # ends the child's group. (What the demo itself has ended is ended without it.)
@@ -218,6 +220,8 @@ def watch(children: list[Child], seconds: int | None, stop: threading.Event) -> 
     while not stop.wait(0.2):
         for child in children:
             child.check()
+        if MADE_BY not in (None, os.getppid()):
+            return  # `make` was killed, which it cannot tell us
         if end is not None and time.monotonic() >= end:
             return
 

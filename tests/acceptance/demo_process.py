@@ -6,6 +6,7 @@ import http.cookiejar
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -51,13 +52,19 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 class Demo:
     """Started on entering, and gone with all its processes on leaving."""
 
-    def __init__(self, folder: Path, **more: str) -> None:
+    def __init__(self, folder: Path, *, through_make: bool = False, **more: str) -> None:
         self._env = environment(folder, **more)
+        self._command = [sys.executable, str(SHOP / "demo.py")]
+        if through_make:
+            # Without its own `make demo`, which would install an environment first.
+            makefile = folder / "Makefile"
+            makefile.write_text(f"demo:\n\t@{shlex.join(self._command)}\n")
+            self._command = ["make", "-f", str(makefile), "demo"]
         self.lines: list[str] = []
 
     def __enter__(self) -> Demo:
         self._process = subprocess.Popen(
-            [sys.executable, str(SHOP / "demo.py")],
+            self._command,
             env=self._env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

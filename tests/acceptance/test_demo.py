@@ -103,6 +103,14 @@ def test_a_killed_demo_leaves_nothing_running(tmp_path: Path) -> None:
         eventually(lambda: not demo.processes(), "the end of all processes of the demo")
 
 
+def test_a_demo_whose_make_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
+    # A10
+    with Demo(tmp_path, through_make=True) as demo:
+        demo.printed(ADDRESS)
+        demo.kill()
+        eventually(lambda: not demo.processes(), "the end of all processes of the demo")
+
+
 def test_a_port_that_is_taken_is_one_clear_line(tmp_path: Path) -> None:
     # C7
     with socket.create_server(("127.0.0.1", 0)) as taken:
