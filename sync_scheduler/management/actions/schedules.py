@@ -15,7 +15,8 @@ from sync_scheduler.management.actions import lookup, moments
 from sync_scheduler.management.actions.answer import Action, ActionFailed, Answer, Options, actor
 from sync_scheduler.management.actions.table import first_line, table
 from sync_scheduler.models import Run
-from sync_scheduler.store.reports import runs, schedules
+from sync_scheduler.store.locking import database_now
+from sync_scheduler.store.reports import runs, schedules, status, troubles
 
 _MOST_PREVIEWED = 1000
 
@@ -91,11 +92,23 @@ def _wait(run: Run, timeout: float | None) -> str:
     try:
         run.join(timeout)
     except JoinTimeout as error:
-        return str(error)
+        return f"{error}{_why_it_waits(run)}"
     if run.status == State.COMPLETED:
         return ""
     why = first_line(runs.entry(run, run.input)["error"]) or run.reason
     return f"Run {run.id} is {run.status}: {why}" if why else f"Run {run.id} is {run.status}."
+
+
+def _why_it_waits(run: Run) -> str:
+    """Where it is nobody's turn, waiting longer will not help."""
+    if run.status != State.SUBMITTED:
+        return ""
+    alive = status.alive_nodes(database_now())
+    if not troubles.workers(alive):
+        return " No worker is alive: start `manage.py runscheduler`."
+    if troubles.unserved({run.queue}, alive):
+        return f" No worker serves its queue {run.queue!r}: start one that does."
+    return ""
 
 
 def _pause(options: Options) -> Answer:

@@ -9,7 +9,7 @@ from django.test import override_settings
 
 from sync_scheduler import clock, cron, every
 from sync_scheduler.models import Run, Schedule
-from tests.integration.api.rows import HOUR, a_run, a_schedule
+from tests.integration.api.rows import HOUR, a_node, a_run, a_schedule
 from tests.integration.commands.shell import failing, scheduler, scheduler_json
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,19 @@ def test_waiting_without_a_worker_ends_in_time_and_says_so() -> None:
     a_schedule("sums")
     printed, message = failing("trigger", "sums", "--wait", "--timeout", "0.1")
     assert "is still submitted after 0.1 s" in message
+    assert message.endswith("No worker is alive: start `manage.py runscheduler`.")
     assert "Run " in printed
+
+
+def test_waiting_for_a_queue_that_nobody_serves_says_so() -> None:
+    # A5, B7
+    a_schedule("sums")
+    a_node("mails", queues=["mail"])
+    waiting = ("trigger", "sums", "--wait", "--timeout", "0.1")
+    message = failing(*waiting)[1]
+    assert message.endswith("No worker serves its queue 'default': start one that does.")
+    a_node("everything")
+    assert failing(*waiting)[1].endswith("look at it in the admin.")
 
 
 def test_a_trigger_of_an_unknown_job_is_refused_and_stores_nothing() -> None:
