@@ -127,9 +127,7 @@ def check_servers(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> li
 def _migration_faults() -> list[CheckMessage]:
     alias = conf.get().DATABASE
     try:
-        executor = MigrationExecutor(connections[alias])
-        targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "sync_scheduler"]
-        plan = executor.migration_plan(targets)
+        return missing_migrations()
     except DatabaseError as error:
         sentence = str(error).strip().splitlines()[0] if str(error).strip() else "no answer"
         return [
@@ -139,6 +137,14 @@ def _migration_faults() -> list[CheckMessage]:
                 id=E002,
             )
         ]
+
+
+def missing_migrations() -> list[CheckMessage]:
+    """Raises what the database raises if it cannot be asked."""
+    alias = conf.get().DATABASE
+    executor = MigrationExecutor(connections[alias])
+    targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "sync_scheduler"]
+    plan = executor.migration_plan(targets)
     if not plan:
         return []
     return [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
-from sync_scheduler import conf
+from sync_scheduler import checks, conf
 from sync_scheduler.errors import SchedulerError
 from sync_scheduler.management.actions import doctor, overview, runs, schedules
 from sync_scheduler.management.actions.answer import Action, ActionFailed, Answer
@@ -67,9 +68,13 @@ def _run(action: Action, options: dict[str, Any]) -> Answer:
     except (ActionFailed, SchedulerError) as error:
         raise CommandError(printable(str(error))) from error
     except (DatabaseError, InterfaceError) as error:
-        why = first_line(str(error)) or type(error).__name__
-        raise CommandError(
-            printable(
-                f"The database cannot be used: {why}. `manage.py scheduler doctor` says more."
-            )
-        ) from error
+        raise CommandError(printable(_why_unusable(error))) from error
+
+
+def _why_unusable(error: Exception) -> str:
+    """Most often it was not migrated, which the error of a missing table or column hides."""
+    with suppress(DatabaseError, InterfaceError):
+        if lacking := checks.missing_migrations():
+            return f"{lacking[0].msg} {lacking[0].hint}"
+    why = first_line(str(error)) or type(error).__name__
+    return f"The database cannot be used: {why}. `manage.py scheduler doctor` says more."

@@ -286,6 +286,18 @@ def test_a_missing_migration_stops_the_start_with_one_sentence(tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [["status"], ["list", "--json"], ["trigger", "nightly"]])
+def test_a_missing_migration_is_what_every_action_names(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    # C7, D3: and not the table that it would make
+    done = run_on(f"sqlite:///{tmp_path / 'empty.sqlite3'}", "scheduler", *arguments)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "lacks the migration 0001_initial of sync_scheduler." in line
+    assert "Run `manage.py migrate` first." in line
+
+
 def test_an_unreachable_database_stops_the_start_with_one_sentence() -> None:
     # C7
     url = f"postgres://nobody@127.0.0.1:{free_port()}/nothing"
