@@ -138,7 +138,8 @@ def _how_often(pattern: Pattern) -> str | None:
         at_second = f" at second {_join(str(second) for second in pattern.seconds)}"
     if is_dense and minutes is not None:
         return f"Every {_many(minutes, 'minute')}{window}{at_second}"
-    if len(pattern.minutes) > _MOST_NUMBERS:
+    # One hour is no rhythm of hours: `0 */24` is a time of day.
+    if len(pattern.hours) == 1 or len(pattern.minutes) > _MOST_NUMBERS:
         return None
     at_minute = ""
     if pattern.minutes != (0,) or at_second:
@@ -166,12 +167,15 @@ def _step(values: Sequence[int], size: int) -> int | None:
 
 def _by_fields(text: str) -> str:
     """The fields as they were written, each with its name."""
+    columns = text.split()
     named = [
         f"{field.name} {column.upper()}"
-        for field, column in zip(expression.FIELDS, text.split(), strict=False)
+        for field, column in zip(expression.FIELDS, columns, strict=False)
         if column not in ("*", "?")
     ]
-    if text.split()[0] == "*":
+    if len(columns) == len(expression.FIELDS) and columns[-1] == "*":
+        named.insert(0, "every second")
+    elif columns[0] == "*":
         named.insert(0, "every minute")
     return f"At {', '.join(named)}"
 

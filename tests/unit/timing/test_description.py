@@ -70,6 +70,15 @@ NOW = dt.datetime(2026, 1, 1, 7, tzinfo=dt.UTC)
         ("@yearly", "Every year on 1 January at 00:00"),
         ("3-40/7 2,4 * * *", "At minute 3-40/7, hour 2,4"),
         ("* */2 * * *", "At every minute, hour */2"),
+        # One hour a day is a time of day, however the hour is written.
+        ("0 */24 * * *", "Every day at 00:00"),
+        ("30 23/2 L * *", "At 23:30 on the last day of the month"),
+        ("*/10 */24 * * *", "Every 10 minutes from 00:00 to 00:50"),
+        # A star for the second is sixty Runs a minute; whoever wrote it first, by mistake, sees it.
+        ("30 6 * * * *", "At every second, minute 30, hour 6"),
+        ("0 * * * * *", "At every second, minute 0"),
+        ("* */2 * * * *", "At every second, hour */2"),
+        ("* 0,12 * * * 0-29", "At every minute, hour 0,12, second 0-29"),
         ("0 0 */2 * mon", "At minute 0, hour 0, day of month */2, day of week MON"),
         ("*/3 5 * * * 1-59/2", "At minute */3, hour 5, second 1-59/2"),
     ],
