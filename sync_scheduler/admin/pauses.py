@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from sync_scheduler import clock
 from sync_scheduler.admin import moments, schedule_state
+from sync_scheduler.admin.schedule_form import WallTimeField
 from sync_scheduler.admin.schedule_section import ScheduleSection
 from sync_scheduler.admin.section import page
 from sync_scheduler.models import Schedule
@@ -33,11 +34,10 @@ class PauseForm(forms.Form):
         widget=forms.TextInput(attrs={"size": 60, "autocomplete": "off"}),
         help_text=gettext_lazy("Why, for whoever finds it paused."),
     )
-    until = forms.DateTimeField(
+    until = WallTimeField(
         label=gettext_lazy("Until"),
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
     )
     meanwhile = forms.ChoiceField(
         label=gettext_lazy("Slots that pass meanwhile"),
@@ -106,7 +106,7 @@ class Pauses(ScheduleSection):
             if choice == "date":
                 form.add_error("until", _("Choose a date and time."))
             return None
-        until = first_instant(schedule.timezone, wanted.replace(tzinfo=None))
+        until = first_instant(schedule.timezone, wanted)
         if until <= clock.now():
             form.add_error("until", _("This time has passed."))
         return until

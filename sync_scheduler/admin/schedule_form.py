@@ -37,9 +37,13 @@ class WallTimeField(forms.DateTimeField):
     def to_python(self, value: Any) -> dt.datetime | None:
         for known in _NAIVE:
             try:
-                return dt.datetime.strptime(str(value or "").strip(), known)  # noqa: DTZ007
+                wall = dt.datetime.strptime(str(value or "").strip(), known)  # noqa: DTZ007
             except ValueError:
                 continue
+            if not dt.MINYEAR < wall.year < dt.MAXYEAR:
+                # Some zone's clock could not show it.
+                raise forms.ValidationError(_("Write a year from 2 to 9998."))
+            return wall
         if value in self.empty_values:
             return None
         raise forms.ValidationError(_("Write it as 2026-11-23T07:00."))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypedDict, Unpack
 
 from sync_scheduler.errors import InvalidRule
-from sync_scheduler.timing import interval
+from sync_scheduler.timing import interval, zones
 from sync_scheduler.timing.cron import next_slot, pattern_of
 from sync_scheduler.timing.zones import check_zone, first_instant, instant_of, seconds_of
 
@@ -252,6 +252,7 @@ def _zone_name(tz: str | dt.tzinfo | None) -> str | None:
 
 def _utc(name: str, value: dt.datetime | None, zone: str | None) -> dt.datetime | None:
     if isinstance(value, dt.datetime) and value.utcoffset() is None and zone is not None:
+        zones.check_year(name, value)
         return first_instant(zone, value)
     _check_aware(name, value)
     return None if value is None else value.astimezone(dt.UTC)
@@ -266,6 +267,7 @@ def _check_aware(name: str, value: object) -> None:
         raise InvalidRule(
             f"{name} {value.isoformat()} has no time zone; give an aware datetime, or tz= with it."
         )
+    zones.check_year(name, value)
 
 
 def _seconds(name: str, value: float | dt.timedelta | None) -> float | None:

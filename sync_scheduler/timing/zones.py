@@ -93,6 +93,14 @@ def tzdata_version() -> str:
         return ""
 
 
+def check_year(name: str, value: dt.datetime) -> None:
+    """Refuse what lies so near an end of the calendar that not every zone's clock can show it."""
+    if not dt.MINYEAR < value.year < dt.MAXYEAR:
+        raise InvalidRule(
+            f"{name} {value.isoformat()} is outside the years {dt.MINYEAR + 1} to {dt.MAXYEAR - 1}."
+        )
+
+
 def stretch_at(zone: str, instant: int) -> Stretch:
     """The stretch in which the instant lies (cut at a chunk's end, where nothing jumps)."""
     starts, stretches = _chunk(zone, instant // _CHUNK)

@@ -60,6 +60,8 @@ def parse(text: str, what: str) -> dt.datetime:
     """An ISO 8601 time or date; without a zone it is meant in Django's current one."""
     try:
         at = dt.datetime.fromisoformat(text)
+        if not dt.MINYEAR < at.year < dt.MAXYEAR:
+            raise ValueError("not every zone's clock can show it")
         return at if at.tzinfo is not None else timezone.make_aware(at)
     except (ValueError, OverflowError):
         raise ActionFailed(

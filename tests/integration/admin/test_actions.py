@@ -15,6 +15,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import AsyncClient, Client
 from django.urls import reverse
+from django.utils import timezone
 
 from sync_scheduler import clock, job
 from sync_scheduler.admin import run_export
@@ -174,6 +175,41 @@ def test_pause_until_a_date_is_on_the_clock_of_the_schedule(browser: Client) -> 
     browser.post(url("schedule", "pause", schedule.id), data)
     schedule.refresh_from_db()
     assert schedule.paused_until == dt.datetime(2099, 7, 1, 12, tzinfo=dt.UTC)
+
+
+def test_pause_until_a_time_that_the_projects_own_clock_jumps_over(browser: Client) -> None:
+    # A17
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz="UTC"))
+    data = {"note": "x", "choice": "date", "until": "2099-03-29T02:30"}
+    with timezone.override("Europe/Berlin"):
+        browser.post(url("schedule", "pause", schedule.id), data)
+    schedule.refresh_from_db()
+    assert schedule.paused_until == dt.datetime(2099, 3, 29, 2, 30, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("at", ["0001-01-01T00:00", "9999-12-31T23:59"])
+def test_a_time_that_not_every_clock_can_show_is_refused_by_every_form(
+    browser: Client, settings: Any, at: str, zone: str
+) -> None:
+    # A12
+    settings.SYNC_SCHEDULER = {"ADMIN_JOBS": ["*"]}
+    schedule = rows.schedule(rule=cron("0 2 * * *", tz=zone))
+    own = {"name": "new-one", "timezone": zone}
+    forms: list[tuple[str, dict[str, Any]]] = [
+        (url("schedule", "add"), {**own, "start_at": at}),
+        (url("schedule", "add"), {**own, "end_at": at}),
+        (url("schedule", "add"), {**own, "kind": "once", "at": at}),
+        (url("schedule", "pause", schedule.id), {"note": "x", "choice": "date", "until": at}),
+        (url("schedule", "backfill", schedule.id), {"start": at}),
+        (url("schedule", "backfill", schedule.id), {"end": at}),
+    ]
+    new = new_schedule(browser, "tests.noop")
+    for address, values in forms:
+        filled = new if "name" in values else form_of(browser, address)
+        page = browser.post(address, {**filled, **values}).content.decode()
+        assert "Write a year from 2 to 9998." in page
+    assert list(Schedule.objects.all()) == [schedule]
 
 
 @pytest.mark.parametrize("until", ["", "2001-01-01T08:00"])

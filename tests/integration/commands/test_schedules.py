@@ -150,7 +150,9 @@ def test_a_time_without_a_zone_is_meant_in_the_zone_of_the_project() -> None:
     assert until == dt.datetime(2099, 1, 1, 7, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize("until", ["tomorrow", "2026-13-01", "", "9" * 40])
+@pytest.mark.parametrize(
+    "until", ["tomorrow", "2026-13-01", "", "9" * 40, "9999-12-31", "0001-01-01"]
+)
 def test_what_is_no_time_is_refused_with_an_example(until: str) -> None:
     # D3
     a_schedule("daily")

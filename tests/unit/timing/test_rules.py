@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sync_scheduler.errors import InvalidRule, SchedulerError
+from sync_scheduler.timing.description import describe
 from sync_scheduler.timing.rules import Recurrence, Rule, cron, every, once
 from sync_scheduler.timing.slots import next_after, preview
 
@@ -139,6 +140,36 @@ def test_a_naive_time_without_a_zone_is_refused(make: Any) -> None:
     # A12
     with pytest.raises(InvalidRule, match="2026-11-23T08:00:00 has no time zone; give an aware"):
         make(dt.datetime(2026, 11, 23, 8))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("end", [dt.datetime.min, dt.datetime.max])  # noqa: DTZ901
+def test_a_time_that_not_every_clock_can_show_is_refused(end: dt.datetime, zone: str) -> None:
+    # A12
+    outside = f"{end.isoformat()}.* is outside the years 2 to 9998"
+    for at in (end, end.replace(tzinfo=dt.UTC), end.replace(tzinfo=zoneinfo.ZoneInfo(zone))):
+        with pytest.raises(InvalidRule, match=outside):
+            once(at, tz=zone)
+        with pytest.raises(InvalidRule, match=outside):
+            every(hours=1, start=at, tz=zone)
+        with pytest.raises(InvalidRule, match=outside):
+            cron("0 6 * * *", tz=zone, start_at=at)
+        with pytest.raises(InvalidRule, match=outside):
+            cron("0 6 * * *", tz=zone, end_at=at)
+    with pytest.raises(InvalidRule, match=outside):
+        Recurrence(kind="once", expression=end.replace(tzinfo=dt.UTC).isoformat())
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize(
+    "bound", [dt.datetime(2, 1, 2, tzinfo=dt.UTC), dt.datetime(9998, 12, 30, tzinfo=dt.UTC)]
+)
+def test_every_other_time_can_be_described_in_every_zone(bound: dt.datetime, zone: str) -> None:
+    # A12
+    assert str(bound.year) in describe(complete(once(bound, tz=zone)))
+    assert str(bound.year) in describe(complete(cron("0 6 * * *", tz=zone, start_at=bound)))
+    assert str(bound.year) in describe(complete(cron("0 6 * * *", tz=zone, end_at=bound)))
+    assert str(bound.year) in describe(complete(every(hours=1, tz=zone, start=bound)))
 
 
 def test_once_remembers_the_zone_it_was_said_in() -> None:
