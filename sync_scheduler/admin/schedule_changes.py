@@ -18,17 +18,17 @@ from django.utils.translation import gettext as _
 
 from sync_scheduler import clock, conf
 from sync_scheduler.admin import schedule_preview, schedule_state
-from sync_scheduler.admin.schedule_form import ScheduleForm, initial_of, known_zones
+from sync_scheduler.admin.schedule_form import OWN_NAMES, ScheduleForm, initial_of, known_zones
 from sync_scheduler.admin.schedule_section import ScheduleSection
 from sync_scheduler.admin.section import page
 from sync_scheduler.coordination import wakeup
-from sync_scheduler.errors import SchedulerError
+from sync_scheduler.errors import InvalidRule, SchedulerError
 from sync_scheduler.intake import schedules as intake
 from sync_scheduler.intake.declared import drift
 from sync_scheduler.jobs import registry
 from sync_scheduler.models import Schedule
 from sync_scheduler.models.schedule import RULE_FIELDS
-from sync_scheduler.store import edits
+from sync_scheduler.store import edits, registrations
 from sync_scheduler.store.registrations import Definition
 from sync_scheduler.timing.rules import Rule
 
@@ -92,7 +92,11 @@ class ScheduleChanges(ScheduleSection):
             may_see_input=self.may(request, "view_payload", schedule),
         )
         if request.method == "POST" and form.is_valid() and "_check" not in request.POST:
-            saved = self._save(form, schedule)
+            try:
+                saved = self._save(form, schedule)
+            except InvalidRule as error:
+                form.add_error(None, str(error))
+                return self._form_page(request, form, schedule, _("Edit"))
             if saved is not None:
                 changed = _changed_names(schedule, saved)
                 self.log_change(request, saved, f"Changed {', '.join(changed) or 'nothing'}")
@@ -111,8 +115,12 @@ class ScheduleChanges(ScheduleSection):
         if form.is_from_code:
             values = {name: value for name, value in values.items() if name not in RULE_FIELDS}
         seen = form.cleaned_data.get("version")
-        saved = edits.edit(schedule.id, seen_version=seen or 0, values=values)
-        self._wake()
+        with transaction.atomic(using=conf.get().DATABASE):
+            saved = edits.edit(schedule.id, seen_version=seen or 0, values=values)
+            is_over = saved is not None and saved.enabled and saved.next_run_at is None
+            if is_over and RULE_FIELDS.intersection(_changed_names(schedule, saved)):
+                raise registrations.never_fires(schedule.name)
+            self._wake()
         return saved
 
     def _form_page(
@@ -126,8 +134,7 @@ class ScheduleChanges(ScheduleSection):
     ) -> HttpResponse:
         preview = self._preview(form, schedule)
         kind = str(form["kind"].value() or "cron")
-        groups = {"cron": ("expression",), "interval": ("every", "unit"), "once": ("at",)}
-        own = {name for names in groups.values() for name in names}
+        own = {name for names in OWN_NAMES.values() for name in names}
         back = self.url("changelist", model="schedule")
         crumbs: tuple[tuple[str, str], ...] = ((_("Schedules"), back),)
         if schedule is not None:
@@ -144,7 +151,7 @@ class ScheduleChanges(ScheduleSection):
                     {
                         "key": key,
                         "title": label,
-                        "fields": [form[name] for name in groups[key]],
+                        "fields": [form[name] for name in OWN_NAMES[key]],
                         "is_chosen": key == kind,
                     }
                     for key, label in Schedule.Kind.choices

@@ -26,6 +26,8 @@ _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
 _LONGEST_EXPRESSION = 200
 _NAIVE = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"]
 RULE_NAMES = ("kind", "expression", "every", "unit", "at", "timezone", "start_at", "end_at")
+# What is written for one kind only.
+OWN_NAMES = {"cron": ("expression",), "interval": ("every", "unit"), "once": ("at",)}
 
 
 class WallTimeField(forms.DateTimeField):
@@ -157,8 +159,8 @@ class ScheduleForm(forms.Form):
 
     def _rule(self, cleaned: dict[str, Any]) -> Rule:
         zone, kind = cleaned["timezone"].strip(), cleaned["kind"]
-        if self.is_from_code and self.schedule is not None:
-            s = self.schedule
+        s = self.schedule
+        if s is not None and (self.is_from_code or self._leaves_rule(cleaned)):
             return Rule(
                 kind=s.kind,  # type: ignore[arg-type]  # the column's choices are the same words
                 expression=s.expression,
@@ -180,6 +182,14 @@ class ScheduleForm(forms.Form):
             return once(cleaned["at"], tz=zone, **bounds)
         seconds = (cleaned.get("every") or 0) * _UNITS[cleaned.get("unit") or "seconds"]
         return every(seconds=seconds, tz=zone, **bounds)
+
+    def _leaves_rule(self, cleaned: dict[str, Any]) -> bool:
+        """Whether the rule is as the form showed it, which knows neither parts of a second nor
+        which of two equal hours."""
+        names = ("kind", "timezone", "start_at", "end_at", *OWN_NAMES[cleaned["kind"]])
+        return all(
+            cleaned[name] == self.fields[name].clean(self.initial.get(name)) for name in names
+        )
 
     def _options(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         schedule = self.schedule

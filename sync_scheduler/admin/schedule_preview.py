@@ -55,9 +55,9 @@ def read(definition: Definition, schedule: Schedule | None, now: dt.datetime) ->
 
 
 def keeps_anchor(definition: Definition, schedule: Schedule) -> bool:
-    """An interval without a start goes on counting from where it began, if it stays the same."""
+    """An interval without a start goes on counting from where it began, also with another end."""
     values = definition.values
-    names = ("kind", "expression", "timezone", "start_at", "end_at")
+    names = ("kind", "expression", "timezone")
     return not definition.is_anchored and all(
         getattr(schedule, name) == values[name] for name in names
     )

@@ -77,12 +77,14 @@ def insert(definition: Definition, source: str) -> Schedule | None:
         with transaction.atomic(using=alias()):
             born = None if _exists(definition.name) else _insert(definition, source)
             if born is not None and born.enabled and born.next_run_at is None:
-                raise InvalidRule(
-                    f"Schedule {born.name!r} would never fire: its last slot is in the past."
-                )
+                raise never_fires(born.name)
             return born
 
     return repeat_on_deadlock(together)
+
+
+def never_fires(name: str) -> InvalidRule:
+    return InvalidRule(f"Schedule {name!r} would never fire: its last slot is in the past.")
 
 
 def rename(names: Collection[str], to: str, *, jobs: Collection[str]) -> bool:

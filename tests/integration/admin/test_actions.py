@@ -23,7 +23,8 @@ from sync_scheduler.dispatch.tick import tick
 from sync_scheduler.jobs import registry
 from sync_scheduler.lifecycle import State, Trigger
 from sync_scheduler.models import DeadLetter, Run, Schedule
-from sync_scheduler.timing.rules import cron, every
+from sync_scheduler.models.schedule import RULE_FIELDS
+from sync_scheduler.timing.rules import Rule, cron, every, once
 from tests.integration.admin import rows
 from tests.integration.admin.conftest import Login
 from tests.integration.dispatch.leading import lead
@@ -377,6 +378,80 @@ def test_saving_without_a_change_leaves_an_interval_where_it_was(browser: Client
     browser.post(address, form_of(browser, address))
     schedule.refresh_from_db()
     assert (schedule.next_run_at, schedule.anchor_at, schedule.version) == before
+
+
+SECOND_HALF_PAST_TWO = dt.datetime(2099, 10, 25, 1, 30, tzinfo=dt.UTC)
+FINE = dt.datetime(2099, 1, 1, 8, 0, 7, 483_920, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        once(SECOND_HALF_PAST_TWO, tz="Europe/Berlin"),
+        once(FINE),
+        every(hours=1, start=FINE),
+        every(seconds=30, start=FINE, start_at=FINE + dt.timedelta(days=1)),
+        cron("@daily", start_at=SECOND_HALF_PAST_TWO, tz="Europe/Berlin"),
+    ],
+)
+def test_an_edit_of_something_else_leaves_the_rule_exactly_as_it_was(
+    browser: Client, rule: Rule
+) -> None:
+    # A3: the form shows whole seconds, and the same for both hours when the clock goes back
+    schedule = rows.schedule(rule=rule)
+    address = url("schedule", "edit", schedule.id)
+    browser.post(address, {**form_of(browser, address), "overlap": "queue"})
+    saved = Schedule.objects.get()
+    assert saved.overlap == "queue"
+    for name in ("next_run_at", *RULE_FIELDS):
+        assert getattr(saved, name) == getattr(schedule, name), name
+
+
+def test_a_new_end_does_not_move_the_slots_of_an_interval(browser: Client) -> None:
+    # A3
+    schedule = rows.schedule(rule=every(hours=1, tz="UTC"))
+    anchor = clock.now().replace(microsecond=0) - dt.timedelta(minutes=25)
+    Schedule.objects.update(anchor_at=anchor)
+    address = url("schedule", "edit", schedule.id)
+    filled = {**form_of(browser, address), "end_at": "2099-01-01T00:00"}
+    page = browser.post(address, {**filled, "_check": "1"}).content.decode()
+    following = anchor + dt.timedelta(hours=1)
+    assert f"{following:%H:%M}" in page
+    browser.post(address, filled)
+    schedule.refresh_from_db()
+    assert schedule.end_at == dt.datetime(2099, 1, 1, tzinfo=dt.UTC)
+    assert (schedule.anchor_at, schedule.next_run_at) == (anchor, following)
+
+
+@pytest.mark.parametrize(
+    "change", [{"kind": "once", "at": "2001-01-01T08:00"}, {"end_at": "2001-01-01T08:00"}]
+)
+def test_an_edit_after_which_it_would_never_fire_is_refused(
+    browser: Client, change: dict[str, Any]
+) -> None:
+    # A12
+    schedule = rows.schedule()
+    address = url("schedule", "edit", schedule.id)
+    page = browser.post(address, {**form_of(browser, address), **change}).content.decode()
+    assert "would never fire: its last slot is in the past." in page
+    saved = Schedule.objects.get()
+    assert (saved.version, saved.rule, saved.next_run_at) == (
+        schedule.version,
+        schedule.rule,
+        schedule.next_run_at,
+    )
+
+
+def test_what_has_run_for_the_last_time_can_still_be_edited(browser: Client) -> None:
+    # A12
+    past = clock.now() - dt.timedelta(hours=1)
+    schedule = Schedule.objects.register(
+        "old", job="tests.add", rule=once(past), input={"a": 1, "b": 2}
+    ).schedule
+    address = url("schedule", "edit", schedule.id)
+    browser.post(address, {**form_of(browser, address), "overlap": "queue"})
+    schedule.refresh_from_db()
+    assert (schedule.overlap, schedule.next_run_at) == ("queue", None)
 
 
 def test_an_edit_that_somebody_overtook_is_refused_and_shows_both(browser: Client) -> None:
