@@ -9,9 +9,15 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from sync_scheduler import lifecycle
 from sync_scheduler.errors import SchedulerError
 from sync_scheduler.jobs import codec, registry
-from sync_scheduler.jobs.redaction import has_secrets, redacted_input, redacted_text
+from sync_scheduler.jobs.redaction import (
+    has_secrets,
+    redacted_input,
+    redacted_text,
+    redacted_value,
+)
 from sync_scheduler.models import DeadLetter, Run, Schedule
 
 _LONGEST = 20_000
@@ -27,7 +33,7 @@ def input_text(row: Run | Schedule) -> str:
 
 
 def result_text(run: Run) -> str:
-    return _undecodable(run.result) or redacted_text(run.job, run.input, readable(run.result))
+    return _undecodable(run.result) or readable(redacted_value(run.job, run.input, run.result))
 
 
 def _undecodable(value: Any) -> str:
@@ -46,12 +52,22 @@ def readable(value: Any) -> str:
 
 
 def hide_in_runs(runs: Sequence[Run]) -> Sequence[Run]:
-    """Mask secrets in the errors of these Runs, as they are held here. At most one query."""
-    inputs = _inputs((run.id, run.job) for run in runs if run.error)
+    """Mask secrets in what these Runs say of themselves, as held here. At most one query."""
+    inputs = _inputs(
+        (run.id, run.job) for run in runs if run.error or run.reason or run.progress_message
+    )
     for run in runs:
         if run.id in inputs:
-            run.error = redacted_text(run.job, inputs[run.id], run.error)
+            hide(run, inputs[run.id])
     return runs
+
+
+def hide(run: Run, given: dict[str, Any]) -> None:
+    """Mask the secrets of this input in every text of the Run."""
+    run.error = redacted_text(run.job, given, run.error)
+    if run.reason not in lifecycle.SENTENCES:  # a word for programs holds no secret
+        run.reason = redacted_text(run.job, given, run.reason)
+    run.progress_message = redacted_text(run.job, given, run.progress_message)
 
 
 def hide_in_letters(letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:

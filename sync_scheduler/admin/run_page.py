@@ -24,7 +24,7 @@ from sync_scheduler.admin import (
 from sync_scheduler.admin.address import query
 from sync_scheduler.intake import trail
 from sync_scheduler.jobs import registry
-from sync_scheduler.jobs.redaction import redacted_text
+from sync_scheduler.jobs.redaction import redacted_text, redacted_value
 from sync_scheduler.lifecycle import Reason, State
 from sync_scheduler.models import Attempt, DeadLetter, Node, Run, Step, Term
 from sync_scheduler.store.locking import alias, database_now
@@ -62,13 +62,15 @@ _OUTCOMES = {
 def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
     """Everything that the page shows."""
     now = clock.now()
+    told = [_masked(run, event) for event in trail.events(run)[-_MOST_EVENTS:]]
     attempts = list(
         Attempt.objects.using(alias()).filter(run_id=run.id).order_by("-id")[:_MOST_ATTEMPTS]
     )[::-1]
     for attempt in attempts:
         attempt.error = redacted_text(run.job, run.input, attempt.error)
         attempt.traceback = redacted_text(run.job, run.input, attempt.traceback)
-    error = redacted_text(run.job, run.input, run.error)
+    payloads.hide(run, run.input)
+    error = run.error
     traceback = next((a.traceback for a in reversed(attempts) if a.traceback), "")
     usual = durations.usual(durations.habits()).get(run.job)
     may_see = admin.may(request, "view_payload", run)
@@ -85,7 +87,8 @@ def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
         "attempts": [_row(attempt, now) for attempt in attempts],
         "milestones": milestones(run, now),
         "cause_url": _same_cause(admin, error),
-        "trail": trail.events(run)[-_MOST_EVENTS:],
+        "trail": told,
+        "key": redacted_text(run.job, run.input, run.key or ""),
         "steps": list(Step.objects.using(alias()).filter(run_id=run.id).order_by("id")[:200]),
         "may_see_payload": may_see,
         "input": payloads.input_text(run) if may_see else "",
@@ -103,6 +106,10 @@ def read(admin: RunActions, request: HttpRequest, run: Run) -> dict[str, Any]:
         else "",
         "letter": letter,
     }
+
+
+def _masked(run: Run, event: trail.TrailEvent) -> trail.TrailEvent:
+    return dataclasses.replace(event, data=redacted_value(run.job, run.input, event.data))
 
 
 def verdict(run: Run, attempts: list[Attempt], now: dt.datetime) -> str:

@@ -7,6 +7,7 @@ secrets: of a text that may hold them only the beginning is shown.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -93,4 +94,11 @@ def _words(value: Any) -> Iterator[str]:
         for item in value:
             yield from _words(item)
     elif value is not None and not isinstance(value, bool):
-        yield str(value)
+        yield from _spellings(str(value))
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """The text, and how it is written inside of a repr or of JSON: a key file has line breaks."""
+    yield text
+    for quoted in (repr(text), json.dumps(text), json.dumps(text, ensure_ascii=False)):
+        yield quoted[1:-1]

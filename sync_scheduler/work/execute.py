@@ -30,7 +30,7 @@ from sync_scheduler.store import claims
 from sync_scheduler.store.locking import alias, connection
 from sync_scheduler.store.outcomes import Ending, record
 from sync_scheduler.work import awaiting
-from sync_scheduler.work.backing import WorkerBacking
+from sync_scheduler.work.backing import WorkerBacking, without_secrets
 from sync_scheduler.work.wire import Order, Report
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def _done(order: Order, started: float, value: Any) -> Report:
         started=started,
         finished=clock.unix_seconds(),
         result=result,
-        error=problem,
+        error=without_secrets(order, problem),
     )
 
 
@@ -154,8 +154,8 @@ def outcome_of(order: Order, started: float, error: BaseException) -> Report:
         kind = "timeout"
     elif isinstance(error, LeaseLost):
         kind = "lost"
-    text = describe(error)
-    trace = "" if kind in {"cancel", "lost"} else _trace(error)
+    text = payload.clean_text(without_secrets(order, describe(error)), 2000)
+    trace = "" if kind in {"cancel", "lost"} else without_secrets(order, _trace(error))
     return Report(
         run=order.run,
         token=order.token,
@@ -163,7 +163,7 @@ def outcome_of(order: Order, started: float, error: BaseException) -> Report:
         started=started,
         finished=clock.unix_seconds(),
         error=text,
-        traceback=trace,
+        traceback=payload.clean_text(trace, conf.get().MAX_TRACEBACK_BYTES),
         delay=delay,
     )
 
@@ -184,9 +184,9 @@ def describe(error: BaseException) -> str:
     except Exception:  # noqa: BLE001  # somebody's __str__
         text = "(its text cannot be shown)"
     if isinstance(error, Cancel | Retry):
-        return payload.clean_text(str(getattr(error, "reason", "") or text), 2000)
+        return str(getattr(error, "reason", "") or text)
     name = type(error).__name__
-    return payload.clean_text(f"{name}: {text}" if text else name, 2000)
+    return f"{name}: {text}" if text else name
 
 
 def _trace(error: BaseException) -> str:
@@ -194,7 +194,7 @@ def _trace(error: BaseException) -> str:
         lines = tracebacks.format_exception(error)
     except Exception:  # noqa: BLE001
         lines = [type(error).__name__]
-    return payload.clean_text("".join(lines), conf.get().MAX_TRACEBACK_BYTES)
+    return "".join(lines)
 
 
 def _execute_atomic(job: Job, order: Order, backing: WorkerBacking, started: float) -> Report:

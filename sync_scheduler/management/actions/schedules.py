@@ -95,7 +95,8 @@ def _wait(run: Run, timeout: float | None) -> str:
         return f"{error}{_why_it_waits(run)}"
     if run.status == State.COMPLETED:
         return ""
-    why = first_line(runs.entry(run, run.input)["error"]) or run.reason
+    entry = runs.entry(run, run.input)
+    why = first_line(entry["error"]) or entry["reason"]
     return f"Run {run.id} is {run.status}: {why}" if why else f"Run {run.id} is {run.status}."
 
 

@@ -16,11 +16,11 @@ from django.db import OperationalError
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from sync_scheduler import conf
+from sync_scheduler import clock, conf
 from sync_scheduler.admin import bulk, pulse
 from sync_scheduler.intake import runs as intake
 from sync_scheduler.lifecycle import State
-from sync_scheduler.models import DeadLetter, Run, Schedule
+from sync_scheduler.models import DeadLetter, Event, Run, Schedule
 from tests.integration.admin import rows, views
 from tests.integration.admin.conftest import Login
 
@@ -535,6 +535,47 @@ def test_secrets_are_masked_on_every_page(browser: Client) -> None:
         html = browser.get(page).content.decode()
         assert canary not in html, page
     assert "was refused" in browser.get(url("run", "change", run.id)).content.decode()
+
+
+SECRET = 'canary-4711\n"quoted"\\'
+ESCAPED = ("canary-4711", "&quot;quoted")
+
+
+@pytest.mark.parametrize("status", [State.FAILED, State.CANCELLED, State.SUBMITTED, State.RUNNING])
+def test_whatever_a_run_says_of_itself_is_masked(browser: Client, status: str) -> None:
+    # S11: its reason, its progress, its key, its trail and its result
+    schedule = rows.schedule("echo", job="tests.echo", input={"value": 1, "secret": SECRET})
+    run = rows.run(
+        schedule,
+        status,
+        input={"value": "shown", "secret": SECRET},
+        result={"echo": f"<{SECRET}>"},
+        reason=f"asked for {SECRET}",
+        progress=0.5,
+        progress_message=f"charging {SECRET}",
+        key=f"pay:{SECRET}",
+        slot=clock.now(),
+    )
+    Event.objects.create(
+        run=run,
+        at=clock.now(),
+        kind="heartbeat",
+        data={"progress": 0.5, "message": f"charging {SECRET}"},
+    )
+    pages = [
+        *(url(model) for model in ("dashboard", "schedule", "run", "deadletter")),
+        *(url("run", name, *key) for name, key in (("change", [run.id]), ("export", []))),
+        url("schedule", "change", schedule.id),
+    ]
+    for page in pages:
+        response = browser.get(page)
+        text = b"".join(response) if response.streaming else response.content
+        assert not [word for word in ESCAPED if word in text.decode()], page
+    page = browser.get(url("run", "change", run.id)).content.decode()
+    assert "asked for ***" in page
+    assert "heartbeat: charging ***" in page
+    assert "pay:***" in page
+    assert "echo" in page
 
 
 @override_settings(ADMINS=[("ops", "ops@example.com")], DEBUG=False)

@@ -12,6 +12,8 @@ import re
 import socket
 import sys
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,17 @@ from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test import Client, override_settings
 
-from sync_scheduler import InvalidInput, clock, cron, urls
+from sync_scheduler import Cancel, InvalidInput, Retry, clock, cron, job, urls
 from sync_scheduler.api import journal
 from sync_scheduler.dispatch.tick import tick
 from sync_scheduler.errors import InvalidRule, UnknownJob
-from sync_scheduler.jobs import payload
+from sync_scheduler.jobs import payload, registry
 from sync_scheduler.models import DeadLetter, Run, Schedule
 from sync_scheduler.store import claims
 from sync_scheduler.timing import slots
 from sync_scheduler.timing.rules import Recurrence
-from sync_scheduler.work.execute import outcome_of
+from sync_scheduler.work.backing import WorkerBacking
+from sync_scheduler.work.execute import execute, outcome_of
 from sync_scheduler.work.wire import Order
 from tests.integration.api.rows import (
     a_leader,
@@ -61,6 +64,18 @@ def addresses(run: Run) -> list[str]:
         for method, address, _ in ENDPOINTS
         if method == "GET"
     ]
+
+
+@contextmanager
+def declared(
+    name: str, func: Callable[..., Any] = lambda secret="", value="": None, **options: Any
+) -> Iterator[None]:
+    """A job for the length of one test."""
+    job(name=name, **options)(func)
+    try:
+        yield
+    finally:
+        registry.remove(name)
 
 
 def body(response: Any) -> str:
@@ -211,6 +226,42 @@ def test_a_traceback_has_no_local_variables_and_an_end() -> None:
     assert "charge" in report.traceback
     assert "refused after" in report.traceback
     assert "canary-4711" not in report.traceback + report.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("refused canary-4711"),
+        KeyError("canary-4711\nand more"),
+        Retry(reason="again with canary-4711"),
+        Cancel("not canary-4711"),
+        ValueError("y" * 1_993 + "canary-4711"),
+    ],
+)
+def test_a_secret_is_masked_before_it_is_stored(error: Exception) -> None:
+    # S11: whoever reads a Run, its trail or a signal; and it is not cut in two before
+    given = {"secret": "canary-4711\nand more", "value": "canary-4711"}
+    order = Order(uuid.uuid4().hex, "tests.two_secrets", given, 1, 1, "submit", None, 0, "n1")
+    told: list[Any] = []
+    with declared("tests.two_secrets", sensitive=("secret", "value")):
+        report = outcome_of(order, 0.0, error)
+        WorkerBacking(order, lambda message, **_: told.append(message)).beat(0.5, str(error))
+    assert "canary" not in f"{report} {told}"
+    assert "***" in report.error or "y" * 1_993 in report.error
+    assert len(told) == 1
+
+
+def test_what_cannot_be_kept_of_a_result_is_said_without_its_secrets() -> None:
+    # S11
+    order = Order("a" * 32, "tests.echo", {"secret": "canary-4711"}, 1, 1, "submit", None, 0, "n1")
+    report = execute(order, WorkerBacking(order, lambda message, **_: None))
+    assert report.kind == "done"
+    with declared("tests.tells", lambda secret: {secret: {1: 2}}, sensitive=("secret",)):
+        report = execute(
+            order._replace(job="tests.tells"), WorkerBacking(order, lambda *_, **__: None)
+        )
+    assert "Result not kept" in report.error
+    assert "canary" not in report.error
 
 
 def test_what_is_too_large_is_refused_or_cut_before_it_is_stored() -> None:
