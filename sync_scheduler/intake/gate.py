@@ -7,6 +7,7 @@ from typing import Any
 
 from sync_scheduler.jobs import codec, payload
 from sync_scheduler.jobs.definition import Job
+from sync_scheduler.jobs.redaction import redacted_text
 
 # A Run that waits names its gate behind "gate:", in 300 characters.
 _LONGEST = 295
@@ -18,7 +19,18 @@ def gate_of(job: Job, stored: dict[str, Any]) -> str | None:
         return None
     if job.policy.concurrency_key is not None:
         stored = codec.unseal(stored, "The input")  # what counts together depends on it
-    return _storable(f"{job.name}:{job.concurrency_value(stored)}")
+    value = job.concurrency_value(stored)
+    if _tells_a_secret(job, stored, value):
+        value = hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()
+    return _storable(f"{job.name}:{value}")
+
+
+def _tells_a_secret(job: Job, stored: dict[str, Any], value: str) -> bool:
+    """What a Run waits for is shown; a value that must not be seen is told apart all the same."""
+    secret = job.policy.sensitive
+    if not secret or not value:
+        return False
+    return job.policy.concurrency_key in secret or redacted_text(job.name, stored, value) != value
 
 
 def _storable(name: str) -> str:

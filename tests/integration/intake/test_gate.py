@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sync_scheduler.intake.gate import gate_of
+from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.definition import Job, Policy
 from sync_scheduler.store.waiting import gate_name
 
@@ -57,3 +58,19 @@ def test_what_no_database_stores_is_counted_apart_too() -> None:
 def test_a_job_without_a_limit_has_none() -> None:
     # B15
     assert gate_of(Job(handler, policy=Policy()), {"tenant": "a"}) is None
+
+
+@pytest.mark.parametrize("key", ["card", lambda given: f"card {given['card']}"])
+def test_a_secret_is_counted_by_without_being_told(key: Any) -> None:
+    # S11, B15: what a Run waits for is shown
+    def charge(card: str) -> None: ...
+
+    policy = Policy(concurrency=1, concurrency_key=key, sensitive=("card",))
+    charged = Job(charge, name="gate.charge", policy=policy)
+    registry.add(charged)
+    try:
+        found = [gate_of(charged, {"card": card}) for card in ("canary-4711", "canary-4712", "77")]
+    finally:
+        registry.remove("gate.charge")
+    assert len(set(found)) == 3
+    assert not any("canary" in str(one) for one in found)
