@@ -186,7 +186,8 @@ class Job:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function here and now; nothing is stored."""
-        if self.signature.takes_context and not (args and isinstance(args[0], JobContext)):
+        is_given = "ctx" in kwargs or (args and isinstance(args[0], JobContext))
+        if self.signature.takes_context and not is_given:
             args = (JobContext(backing=NoBacking()), *args)
         return self.func(*args, **kwargs)
 

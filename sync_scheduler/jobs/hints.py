@@ -9,71 +9,86 @@ import enum
 import types
 import typing
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    Sequence,
+)
+from collections.abc import Set as AbstractSet
 from typing import Any
 
+from sync_scheduler.jobs import records
+from sync_scheduler.jobs.conversion import ANYTHING, Codec, Mismatch, plain, shown
 
-class Mismatch(Exception):  # never leaves this package
-    """The value does not fit; the message completes "must be ..."."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Codec:
-    encode: Callable[[Any], Any]
-    decode: Callable[[Any], Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-ANYTHING = Codec(_same, _same)
+# What stands around a hint and says nothing about the value. (`ReadOnly` came with Python 3.13.)
+_QUALIFIERS = (
+    *(typing.Annotated, typing.Final, typing.Required, typing.NotRequired),
+    *([typing.ReadOnly] if hasattr(typing, "ReadOnly") else []),
+)
+# What a handler gets for a list, by its hint.
+_MAKERS: dict[Any, Any] = {
+    **{kind: kind for kind in (list, tuple, set, frozenset)},
+    **dict.fromkeys((Sequence, MutableSequence), list),
+    **dict.fromkeys((AbstractSet, MutableSet), set),
+}
+_JSON = (str, int, float, list, dict, tuple)
 
 
 def codec_for(hint: Any) -> Codec:  # noqa: C901  # one branch per family of hints
     """How values of this hint are checked, written and read."""
-    if hint is Any or isinstance(hint, typing.TypeVar):
+    if hint is Any:
         return ANYTHING
+    if isinstance(hint, typing.TypeVar):
+        return _union(hint.__constraints__) if hint.__constraints__ else _bound(hint.__bound__)
+    if isinstance(hint, typing.NewType):
+        return codec_for(hint.__supertype__)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
+    if origin in _QUALIFIERS:
         return codec_for(arguments[0])
     if origin in (typing.Union, types.UnionType):
         return _union(arguments)
     if origin is typing.Literal:
         return _one_of(arguments)
     if hint is None or hint is type(None):
-        return _plain("None", lambda value: value is None)
+        return plain("None", lambda value: value is None)
     if hint in _SCALARS:
         return _SCALARS[hint]
     if hint in _TEXTUAL:
         return _textual(hint, *_TEXTUAL[hint])
     container = origin or hint
-    if container in (list, set, frozenset, Sequence) or container is tuple:
+    if container in _MAKERS:
         return _sequence(container, arguments)
-    if container in (dict, Mapping) or typing.is_typeddict(hint):
+    if container in (dict, Mapping, MutableMapping):
         return _mapping(arguments[1] if len(arguments) == 2 else Any)
-    if isinstance(hint, type):
-        if issubclass(hint, enum.Enum):
-            return _enum(hint)
-        if dataclasses.is_dataclass(hint):
-            return _dataclass(hint)
-        if hasattr(hint, "model_validate") and hasattr(hint, "model_dump"):
-            return _pydantic(hint)
+    if isinstance(container, type):
+        return _of_class(container, is_generic=origin is not None)
+    if type(container).__name__ == "TypeAliasType":
+        return records.alias(container, codec_for)
     return ANYTHING
 
 
-def _plain(name: str, fits: Callable[[Any], bool]) -> Codec:
-    def encode(value: Any) -> Any:
-        if not fits(value):
-            raise Mismatch(f"{name}, not {_shown(value)}")
-        return value
+def _of_class(kind: Any, *, is_generic: bool) -> Codec:
+    if issubclass(kind, enum.Enum):
+        return _enum(kind)
+    if dataclasses.is_dataclass(kind):
+        return records.dataclass(kind, codec_for)
+    if hasattr(kind, "model_validate") and hasattr(kind, "model_dump"):
+        return _pydantic(kind)
+    if issubclass(kind, dict) and hasattr(kind, "__required_keys__"):
+        return records.typed_dict(kind, codec_for)
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return records.named_tuple(kind, codec_for)
+    if is_generic or issubclass(kind, _JSON) or getattr(kind, "_is_protocol", False):
+        return ANYTHING
+    # Nothing of this class is JSON, but what is not of it does not fit either.
+    return plain(f"a {kind.__name__}", lambda value: isinstance(value, kind))
 
-    return Codec(encode, _same)
 
-
-def _shown(value: Any) -> str:
-    # The value itself stays out of messages: it may be a secret.
-    return type(value).__name__
+def _bound(hint: Any) -> Codec:
+    return ANYTHING if hint is None else codec_for(hint)
 
 
 def _is_number(value: Any) -> bool:
@@ -81,10 +96,10 @@ def _is_number(value: Any) -> bool:
 
 
 _SCALARS: dict[Any, Codec] = {
-    str: _plain("a text", lambda v: isinstance(v, str)),
-    bool: _plain("True or False", lambda v: isinstance(v, bool)),
-    int: _plain("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
-    float: _plain("a number", _is_number),
+    str: plain("a text", lambda v: isinstance(v, str)),
+    bool: plain("True or False", lambda v: isinstance(v, bool)),
+    int: plain("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
+    float: plain("a number", _is_number),
     object: ANYTHING,
 }
 
@@ -114,7 +129,7 @@ def _textual(
                 return write(read(value))
             except (ValueError, decimal.InvalidOperation):
                 pass
-        raise Mismatch(f"{name}, not {_shown(value)}")
+        raise Mismatch(f"{name}, not {shown(value)}")
 
     return Codec(encode, read)
 
@@ -129,16 +144,21 @@ def _union(arguments: tuple[Any, ...]) -> Codec:
                 return codec.encode(value)
             except Mismatch as error:
                 wanted.append(str(error).split(", not ")[0])
-        raise Mismatch(f"{' or '.join(wanted)}, not {_shown(value)}")
+        raise Mismatch(f"{' or '.join(wanted)}, not {shown(value)}")
 
     def decode(value: Any) -> Any:
+        others = []
         for codec in codecs:
             try:
-                codec.encode(value)
-                return codec.decode(value)
+                is_own = codec.encode(value) == value
+                decoded = codec.decode(value)
             except (Mismatch, ValueError, TypeError):
                 continue
-        return value
+            # A date can be read as a datetime too, but no datetime is written so.
+            if is_own:
+                return decoded
+            others.append(decoded)
+        return others[0] if others else value
 
     return Codec(encode, decode)
 
@@ -147,15 +167,20 @@ def _one_of(choices: tuple[Any, ...]) -> Codec:
     def encode(value: Any) -> Any:
         if not any(value == choice and type(value) is type(choice) for choice in choices):
             raise Mismatch(f"one of {', '.join(map(repr, choices))}")
-        return value
+        return value.value if isinstance(value, enum.Enum) else value
 
-    return Codec(encode, _same)
+    members = [choice for choice in choices if isinstance(choice, enum.Enum)]
+
+    def decode(value: Any) -> Any:
+        return next((member for member in members if member.value == value), value)
+
+    return Codec(encode, decode)
 
 
 def _sequence(container: Any, arguments: tuple[Any, ...]) -> Codec:
     fixed = container is tuple and arguments and arguments[-1] is not Ellipsis
     codecs = [codec_for(a) for a in arguments if a is not Ellipsis] or [ANYTHING]
-    make = container if container in (list, tuple, set, frozenset) else list
+    make = _MAKERS[container]
 
     def pairs(value: Any) -> list[tuple[Codec, Any]]:
         if fixed:
@@ -166,7 +191,7 @@ def _sequence(container: Any, arguments: tuple[Any, ...]) -> Codec:
 
     def encode(value: Any) -> list[Any]:
         if not isinstance(value, list | tuple | set | frozenset):
-            raise Mismatch(f"a list, not {_shown(value)}")
+            raise Mismatch(f"a list, not {shown(value)}")
         out = []
         for i, (codec, item) in enumerate(pairs(value)):
             try:
@@ -189,7 +214,7 @@ def _mapping(hint: Any) -> Codec:
 
     def encode(value: Any) -> dict[Any, Any]:
         if not isinstance(value, Mapping):
-            raise Mismatch(f"a dictionary, not {_shown(value)}")
+            raise Mismatch(f"a dictionary, not {shown(value)}")
         out = {}
         for key, item in value.items():
             try:
@@ -209,41 +234,6 @@ def _enum(kind: type[enum.Enum]) -> Codec:
             raise Mismatch(f"one of {', '.join(repr(m.value) for m in kind)}") from None
 
     return Codec(encode, kind)
-
-
-def _dataclass(kind: Any) -> Codec:
-    found = typing.get_type_hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
-    codecs = {name: codec_for(found[name]) for name in fields}
-    required = [
-        name
-        for name, f in fields.items()
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-
-    def encode(value: Any) -> dict[str, Any]:
-        if isinstance(value, kind):
-            value = {name: getattr(value, name) for name in fields}
-        if not isinstance(value, Mapping):
-            raise Mismatch(f"a {kind.__name__}, not {_shown(value)}")
-        for name in value:
-            if name not in fields:
-                raise Mismatch(f"a {kind.__name__}, which has no field {name!r}")
-        for name in required:
-            if name not in value:
-                raise Mismatch(f"a {kind.__name__}, which needs the field {name!r}")
-        out = {}
-        for name, item in value.items():
-            try:
-                out[name] = codecs[name].encode(item)
-            except Mismatch as error:
-                raise Mismatch(f"a {kind.__name__} whose {name!r} is {error}") from None
-        return out
-
-    return Codec(
-        encode,
-        lambda value: kind(**{name: codecs[name].decode(item) for name, item in value.items()}),
-    )
 
 
 def _pydantic(kind: Any) -> Codec:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sync_scheduler.errors import InvalidInput, InvalidJob
 from sync_scheduler.jobs import hints, payload
+from sync_scheduler.jobs.conversion import ANYTHING, Codec, Mismatch
 
 
 class Signature:
@@ -26,9 +28,9 @@ class Signature:
         parameters = list(inspect.signature(func).parameters.values())
         self.takes_context = bool(parameters) and parameters[0].name == "ctx"
         self.parameters = parameters[1:] if self.takes_context else parameters
-        self._codecs: dict[str, hints.Codec] | None = None
+        self._codecs: dict[str, Codec] | None = None
         # For whatever a handler with **names takes beyond its own.
-        self._others = hints.ANYTHING
+        self._others = ANYTHING
         self._defaults: dict[str, Any] | None = None
         for p in self.parameters:
             if p.kind is p.POSITIONAL_ONLY or p.kind is p.VAR_POSITIONAL:
@@ -44,20 +46,32 @@ class Signature:
         )
 
     @property
-    def codecs(self) -> dict[str, hints.Codec]:
+    def codecs(self) -> dict[str, Codec]:
         if self._codecs is None:
-            try:
-                found = typing.get_type_hints(self._func)
-            except Exception as error:
-                raise InvalidJob(
-                    f"Job {self._name!r}: its type hints cannot be read ({error})."
-                ) from error
+            found = self._hints()
             codecs = {p.name: hints.codec_for(found.get(p.name, Any)) for p in self.parameters}
             for p in self.parameters:
                 if p.kind is p.VAR_KEYWORD:
                     self._others = codecs.pop(p.name)
             self._codecs = codecs
         return self._codecs
+
+    def _hints(self) -> dict[str, Any]:
+        """Of what is submitted only: others may name what is imported for type checkers alone."""
+        innermost = inspect.unwrap(self._func)
+        wanted = {p.name for p in self.parameters}
+        asked = types.SimpleNamespace(
+            __annotations__={
+                name: hint for name, hint in innermost.__annotations__.items() if name in wanted
+            },
+            __type_params__=getattr(innermost, "__type_params__", ()),
+        )
+        try:
+            return typing.get_type_hints(asked, globalns=innermost.__globals__)
+        except Exception as error:
+            raise InvalidJob(
+                f"Job {self._name!r}: its type hints cannot be read ({error})."
+            ) from error
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -71,7 +85,7 @@ class Signature:
                 if p.default is p.empty:
                     continue
                 value = p.default
-                with contextlib.suppress(hints.Mismatch):  # `tenant: str = None`
+                with contextlib.suppress(Mismatch):  # `tenant: str = None`
                     value = self.codecs[p.name].encode(value)
                 with contextlib.suppress(InvalidInput):
                     found[p.name] = payload.normalise(value, p.name, sys.maxsize)
@@ -81,12 +95,13 @@ class Signature:
     def encode(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """The input as JSON types, checked against names and hints."""
         values = self._by_name(args, given) if args else given
-        if not self._open and not self._known.issuperset(values):
-            unknown = next(name for name in values if name not in self._known)
-            raise InvalidInput(
-                f"Job {self._name!r} takes no argument {unknown!r};"
-                f" it takes {', '.join(self.names) or 'none'}."
-            )
+        if not self._known.issuperset(values):
+            for name in values:
+                if name not in self._known and not self._takes(name):
+                    raise InvalidInput(
+                        f"Job {self._name!r} takes no argument {name!r};"
+                        f" it takes {', '.join(self.names) or 'none'}."
+                    )
         for name in self._required:
             if name not in values:
                 raise InvalidInput(f"Job {self._name!r} needs the argument {name!r}.")
@@ -95,11 +110,20 @@ class Signature:
         for name, value in values.items():
             try:
                 encoded[name] = codecs.get(name, others).encode(value)
-            except hints.Mismatch as error:
+            except Mismatch as error:
                 raise InvalidInput(
                     f"Job {self._name!r}: argument {name!r} must be {error}."
                 ) from None
+            except RecursionError:
+                raise InvalidInput(
+                    f"Job {self._name!r}: argument {name!r} is nested too deeply, or contains"
+                    " itself."
+                ) from None
         return encoded
+
+    def _takes(self, name: str) -> bool:
+        """Whether a handler takes this beyond its own names; a worker passes `ctx` itself."""
+        return self._open and not (name == "ctx" and self.takes_context)
 
     def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """What the handler is called with."""
