@@ -43,7 +43,7 @@ class Circumstances:
 
 def plan(due: DueSchedule, given: Circumstances) -> Move:
     """Decide. Raises whatever is wrong with this one schedule."""
-    rule = due.recurrence
+    rule = slots.reaching_back(due.recurrence, due.next_run_at)
     decided = _Slots(due, given)
     pause_ends = _pause_end(due, given.now)
     next_run_at: dt.datetime | None = due.next_run_at

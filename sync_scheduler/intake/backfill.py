@@ -126,14 +126,14 @@ def _slots(schedule: Schedule, start: dt.datetime, end: dt.datetime) -> list[dt.
     if schedule.enabled and schedule.next_run_at is not None:
         # What is still to be dispatched is not missing yet.
         until = min(until, schedule.next_run_at - _MICROSECOND)
-    after = start - _MICROSECOND
-    number = slots.count(schedule.recurrence, after, until)
+    rule, after = slots.reaching_back(schedule.recurrence, start), start - _MICROSECOND
+    number = slots.count(rule, after, until)
     if number > limit:
         raise InvalidInput(
             f"Schedule {schedule.name!r} has {number} slots in this range; at most {limit}"
             " (MAX_BACKFILL) are filled at once. Fill it in parts."
         )
-    return slots.upcoming(schedule.recurrence, after, until, limit)
+    return slots.upcoming(rule, after, until, limit)
 
 
 def _done(schedule: Schedule, chosen: list[dt.datetime]) -> set[dt.datetime]:

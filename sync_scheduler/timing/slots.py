@@ -7,6 +7,7 @@ so that the slots of adjoining ranges add up.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import hashlib
 from itertools import islice, takewhile
@@ -26,6 +27,7 @@ __all__ = [
     "latest",
     "next_after",
     "preview",
+    "reaching_back",
     "upcoming",
 ]
 
@@ -46,6 +48,22 @@ def next_after(r: Recurrence, base: dt.datetime) -> dt.datetime | None:
     if found is None or (r.end_at is not None and found > r.end_at):
         return None
     return found
+
+
+def reaching_back(r: Recurrence, instant: dt.datetime) -> Recurrence:
+    """The same rule, with slots from `instant` on where an interval only began later.
+
+    Without a start its anchor is just the moment at which the schedule was made. Whoever asks for
+    the time before means the same grid, as with a cron rule.
+    """
+    if r.kind != "interval" or r.start_at is not None or instant > r.grid_anchor:
+        return r
+    period = interval.period_of(r.expression)
+    steps = interval.steps_until(r.grid_anchor, period, instant)
+    try:
+        return dataclasses.replace(r, anchor=r.grid_anchor + period * (steps - r.first_step))
+    except OverflowError:
+        return r  # the beginning of all times
 
 
 def first_from(r: Recurrence, instant: dt.datetime) -> dt.datetime | None:

@@ -191,6 +191,22 @@ def test_catch_up_all_runs_all_missed_slots() -> None:  # A4
     assert statuses(schedule) == [(minute, "submitted", "") for minute in range(21)]
 
 
+def test_an_interval_whose_next_run_was_set_before_it_began_leaves_no_slot_out() -> None:  # A15
+    rule = every(minutes=10)
+    for name in ("skip", "catch_up_one", "catch_up_all"):
+        make(name, at(0), rule=rule, misfire=name)
+    Schedule.objects.update(anchor_at=at(45))
+    tick(lead(), at(45))
+
+    missed = [(minute, "skipped", "misfire") for minute in (5, 15, 25, 35)]
+    on_time, caught_up = (45, "submitted", ""), (35, "submitted", "")
+    by_name = {schedule.name: statuses(schedule) for schedule in Schedule.objects.all()}
+    assert by_name["skip"] == [*missed, on_time]
+    assert by_name["catch_up_one"] == [*missed[:3], caught_up, (45, "skipped", "overlap")]
+    assert by_name["catch_up_all"] == [(m, "submitted", "") for m in (5, 15, 25, 35, 45)]
+    assert set(Schedule.objects.values_list("next_run_at", flat=True)) == {at(55)}
+
+
 def test_catch_up_all_is_bounded_and_the_rest_is_recorded() -> None:  # A4, A15
     schedule = make("bounded", at(0), misfire="catch_up_all", max_catch_up=5, overlap="concurrent")
     tick(lead(), at(60 * 24 * 365 + 0.5))

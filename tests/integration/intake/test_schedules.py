@@ -353,6 +353,16 @@ def test_backfill_submits_the_slots_that_have_no_run() -> None:  # A17
     assert schedule.last_slot is None
 
 
+def test_backfill_also_fills_the_time_before_an_interval_was_registered() -> None:  # A12, A17
+    schedule = register(rule=every(hours=1)).schedule
+    began = schedule.anchor_at
+    runs = schedule.backfill(began - 3 * HOUR, began + dt.timedelta(minutes=30))
+    bounded = register("bounded", rule=every(hours=1, start=began)).schedule
+
+    assert [run.slot for run in runs] == [began - n * HOUR for n in (3, 2, 1, 0)]
+    assert bounded.backfill(began - 3 * HOUR, began - HOUR) == []
+
+
 def test_the_same_slot_is_filled_once() -> None:  # A17
     schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
     start = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)

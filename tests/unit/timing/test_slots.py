@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import itertools
 
@@ -18,6 +19,7 @@ from sync_scheduler.timing.slots import (
     latest,
     next_after,
     preview,
+    reaching_back,
     upcoming,
 )
 
@@ -307,3 +309,16 @@ def test_jitter_spreads_over_its_whole_range() -> None:
     delays = [jitter_for(f"schedule-{number}", NOW, 100).total_seconds() for number in range(1000)]
     tenths = {int(delay // 10) for delay in delays}
     assert tenths == set(range(10))
+
+
+def test_an_interval_without_a_start_reaches_back_on_its_own_grid() -> None:  # A12, A17
+    plain = Recurrence(kind="interval", expression="600", anchor=NOW)
+    back = reaching_back(plain, NOW - dt.timedelta(minutes=25))
+    found = upcoming(back, NOW - dt.timedelta(minutes=25), NOW + dt.timedelta(minutes=10), 9)
+
+    assert [(slot - NOW) // dt.timedelta(minutes=1) for slot in found] == [-20, -10, 0, 10]
+    assert next_after(plain, NOW - dt.timedelta(minutes=25)) == NOW + dt.timedelta(minutes=10)
+    for kept in (DAILY, dataclasses.replace(plain, start_at=NOW)):
+        assert reaching_back(kept, NOW - dt.timedelta(days=1)) is kept
+    assert reaching_back(plain, NOW + MICROSECOND) is plain
+    assert reaching_back(plain, dt.datetime.min.replace(tzinfo=dt.UTC)).anchor is not None
