@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from django.db import transaction
 
@@ -55,8 +55,8 @@ def plan(
         for slot in slots_of_range
         if slot not in done
     }
-    filled = _filled(list(keys.values()))
-    gaps = [Gap(slot=slot, key=key, run=filled.get(key)) for slot, key in keys.items()]
+    filled = _filled(stored, keys)
+    gaps = [Gap(slot=slot, key=key, run=filled.get(slot)) for slot, key in keys.items()]
     for gap in gaps:
         if gap.run is not None:
             runs.require_same(gap.run, job=job.name, given=stored.input, key=gap.key)
@@ -103,17 +103,26 @@ def backfill(
     return filled
 
 
-def _filled(keys: Sequence[str]) -> dict[str, Run]:
-    """The Runs that hold these keys."""
-    namespace, found = conf.get().NAMESPACE, dict[str, Run]()
-    for first in range(0, len(keys), _PAGE):
-        wanted: dict[uuid.UUID, str] = {
-            fingerprint(namespace, key): key for key in keys[first : first + _PAGE]
-        }
+def _filled(schedule: Schedule, keys: Mapping[dt.datetime, str]) -> dict[dt.datetime, Run]:
+    """The Runs by which these slots were filled, also while the schedule had another name."""
+    if not keys:
+        return {}
+    own = Run.objects.filter(schedule_id=schedule.pk, trigger=Trigger.BACKFILL)
+    rows = own.filter(slot__gte=min(keys), slot__lte=max(keys))
+    found = {run.slot: run for run in rows if run.slot is not None and run.slot in keys}
+    slot_of = {key: slot for slot, key in keys.items()}
+    for wanted in _fingerprints(list(slot_of)):
         for run in Run.objects.filter(dedupe__in=wanted):
             if run.dedupe is not None:
-                found[wanted[run.dedupe]] = run
+                found[slot_of[wanted[run.dedupe]]] = run
     return found
+
+
+def _fingerprints(keys: Sequence[str]) -> Iterator[dict[uuid.UUID, str]]:
+    """What the Runs of these keys are found by, a page at a time."""
+    namespace = conf.get().NAMESPACE
+    for first in range(0, len(keys), _PAGE):
+        yield {fingerprint(namespace, key): key for key in keys[first : first + _PAGE]}
 
 
 def _slots(schedule: Schedule, start: dt.datetime, end: dt.datetime) -> list[dt.datetime]:
@@ -151,4 +160,15 @@ def _done(schedule: Schedule, chosen: list[dt.datetime]) -> set[dt.datetime]:
     failed = [run for run, _, reason in found if reason == Reason.DISPATCH_FAILED]
     retried = set(own.filter(retry_of__in=failed).values_list("retry_of", flat=True))
     open_ones = set(failed) - retried
-    return {slot for run, slot, _ in found if slot is not None and run not in open_ones}
+    done = {slot for run, slot, _ in found if slot is not None and run not in open_ones}
+    return done | _done_before(schedule, chosen)
+
+
+def _done_before(schedule: Schedule, chosen: list[dt.datetime]) -> set[dt.datetime]:
+    """Slots that another schedule of this name has had, which was removed since."""
+    done: set[dt.datetime] = set()
+    for wanted in _fingerprints([slot_key(schedule.name, slot) for slot in chosen]):
+        rows = Run.objects.filter(dedupe__in=wanted, trigger=Trigger.SLOT, schedule=None)
+        slots_had = rows.exclude(status=State.SKIPPED).values_list("slot", flat=True)
+        done.update(slot for slot in slots_had if slot is not None)
+    return done

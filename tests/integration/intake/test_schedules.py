@@ -22,6 +22,8 @@ from sync_scheduler import (
 )
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.models import Run, Schedule
+from sync_scheduler.models.identity import fingerprint
+from sync_scheduler.store import moves
 from tests.testapp import jobs
 
 pytestmark = pytest.mark.django_db
@@ -390,6 +392,41 @@ def test_backfill_fills_skipped_slots_and_leaves_completed_ones_unless_asked() -
 
     assert [run.slot for run in filled] == [days[1]]
     assert [run.slot for run in everything] == days
+
+
+def test_backfill_leaves_what_a_removed_schedule_of_the_same_name_has_run() -> None:  # A10, A17
+    rule = cron("0 0 * * *", tz="UTC")
+    days = [dt.datetime(2024, 3, day, tzinfo=dt.UTC) for day in (1, 2)]
+    before = register(rule=rule).schedule
+    for day, status in zip(days, ("completed", "skipped"), strict=True):
+        key = moves.slot_key("s", day)
+        Run.objects.create(
+            job="tests.noop",
+            schedule_id=before.pk,
+            slot=day,
+            key=key,
+            dedupe=fingerprint("default", key),
+            trigger="slot",
+            status=status,
+            run_at=day,
+            submitted_at=day,
+        )
+    Schedule.objects.unregister("s")
+    filled = register(rule=rule).schedule.backfill(days[0], days[1])
+
+    assert [run.slot for run in filled] == [days[1]]
+
+
+def test_a_slot_is_filled_once_whatever_the_schedule_is_called() -> None:  # A17
+    schedule = register(rule=cron("0 0 * * *", tz="UTC")).schedule
+    start = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
+    first = schedule.backfill(start, start)
+    schedule.name = "renamed"
+    schedule.save()
+    again = schedule.backfill(start, start + dt.timedelta(days=1))
+
+    assert again[0].id == first[0].id
+    assert [run.key for run in again[1:]] == ["backfill:renamed:2024-03-02T00:00:00Z"]
 
 
 def test_backfill_fills_a_slot_that_could_not_be_dispatched_unless_it_was_retried() -> None:  # A17
