@@ -42,7 +42,8 @@ def _list(options: Options) -> Answer:
 
 def _state(one: schedules.ScheduleEntry) -> str:
     if not one["enabled"]:
-        return "disabled"
+        why = first_line(one["note"].removeprefix("Disabled: "), 60)
+        return f"disabled: {why}" if why else "disabled"
     if one["paused"]:
         until = f" until {moments.local(one['paused_until'])}" if one["paused_until"] else ""
         note = f": {one['pause_note']}" if one["pause_note"] else ""
@@ -52,7 +53,7 @@ def _state(one: schedules.ScheduleEntry) -> str:
 
 def _next(one: schedules.ScheduleEntry) -> str:
     at, until = one["next_run_at"], one["paused_until"]
-    if one["paused"] and (until is None or at is None or at < until):
+    if one["enabled"] and one["paused"] and (until is None or at is None or at < until):
         return "not planned: paused"
     return moments.due(at, "not planned")
 

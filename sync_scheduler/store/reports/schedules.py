@@ -27,6 +27,7 @@ class ScheduleEntry(TypedDict):
     rule: str
     timezone: str
     enabled: bool
+    note: str
     paused: bool
     paused_until: dt.datetime | None
     pause_note: str
@@ -77,6 +78,7 @@ def _entry(schedule: Schedule, last_id: uuid.UUID | None, last_status: str | Non
         rule=schedule.rule,
         timezone=schedule.timezone,
         enabled=schedule.enabled,
+        note=schedule.note,
         paused=schedule.is_paused,
         paused_until=schedule.paused_until,
         pause_note=schedule.pause_note,

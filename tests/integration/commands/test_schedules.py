@@ -9,6 +9,7 @@ from django.test import override_settings
 
 from sync_scheduler import clock, cron, every
 from sync_scheduler.models import Run, Schedule
+from sync_scheduler.store import registrations
 from tests.integration.api.rows import HOUR, a_node, a_run, a_schedule
 from tests.integration.commands.shell import failing, scheduler, scheduler_json
 
@@ -30,6 +31,14 @@ def test_list_shows_each_schedule_with_its_state() -> None:
     assert "not planned: paused" in lines["resting"]
     assert "disabled" in lines["off"]
     assert "error: No job is registered" in lines["broken"]
+
+
+def test_list_says_why_a_schedule_that_has_gone_from_the_code_is_disabled() -> None:
+    # D3, A15
+    registrations.mark_gone(a_schedule("gone"))
+    assert "disabled: it is no longer declared in the code." in scheduler("list")
+    (entry,) = scheduler_json("list")["schedules"]
+    assert (entry["enabled"], entry["note"]) == (False, registrations.GONE_NOTE)
 
 
 def test_list_names_the_newest_run_of_each_schedule() -> None:
