@@ -12,7 +12,7 @@ from django.db import transaction
 from sync_scheduler import clock, conf
 from sync_scheduler.errors import InvalidInput
 from sync_scheduler.intake import runs
-from sync_scheduler.intake.schedules import guard_of
+from sync_scheduler.intake.schedules import guard_of, require_instant
 from sync_scheduler.jobs import codec, registry
 from sync_scheduler.jobs.definition import Options
 from sync_scheduler.lifecycle import Reason, State, Trigger
@@ -126,8 +126,8 @@ def _fingerprints(keys: Sequence[str]) -> Iterator[dict[uuid.UUID, str]]:
 
 
 def _slots(schedule: Schedule, start: dt.datetime, end: dt.datetime) -> list[dt.datetime]:
-    if start.tzinfo is None or end.tzinfo is None:
-        raise InvalidInput("backfill(start, end) must have time zones.")
+    for what, given in (("the start", start), ("the end", end)):
+        require_instant(f"backfill(start, end): {what}", given)
     if end < start:
         raise InvalidInput("backfill(start, end): the end is before the start.")
     limit = conf.get().MAX_BACKFILL

@@ -163,6 +163,13 @@ def _trigger(
         return found
 
 
+def require_instant(what: str, value: object) -> None:
+    if not isinstance(value, dt.datetime):
+        raise InvalidInput(f"{what} must be a datetime, not {type(value).__name__}.")
+    if value.tzinfo is None:
+        raise InvalidInput(f"{what} must have a time zone.")
+
+
 def guard_of(schedule: Schedule) -> int | None:
     """What keeps Runs of the schedule from running beside each other."""
     concurrent = policies.normalise_overlap(schedule.overlap) == policies.Overlap.CONCURRENT
@@ -181,8 +188,8 @@ def pause(
 
     `catch_up`: the newest of them is run when the pause ends.
     """
-    if until is not None and until.tzinfo is None:
-        raise InvalidInput("pause(until=...) must have a time zone.")
+    if until is not None:
+        require_instant("pause(until=...)", until)
     now = clock.now()
     registrations.pause(schedule.pk, now=now, until=until, note=note, by=by, catch_up=catch_up)
     schedule.refresh_from_db()

@@ -339,6 +339,27 @@ def test_a_pause_is_over_when_its_time_has_come() -> None:  # A17
     assert not schedule.is_paused
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (HOUR, "a datetime, not timedelta"),
+        ("2031-01-01", "a datetime, not str"),
+        (dt.datetime(2031, 1, 1), "a time zone"),  # noqa: DTZ001  # that is what is wrong with it
+    ],
+)
+def test_what_is_no_instant_is_refused_in_words(given: Any, said: str) -> None:  # A17
+    schedule, at = register().schedule, clock.now()
+    for wrong in (
+        lambda: schedule.pause(until=given),
+        lambda: schedule.backfill(given, at),
+        lambda: schedule.backfill(at, given),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            wrong()
+
+    assert Schedule.objects.get().paused_at is None
+
+
 # ---------------------------------------------------------------------------- backfill
 
 
