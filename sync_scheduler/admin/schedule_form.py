@@ -24,6 +24,7 @@ from sync_scheduler.timing.zones import first_instant
 
 _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
 _LONGEST_EXPRESSION = 200
+_SHOWN = "%Y-%m-%dT%H:%M:%S"
 _NAIVE = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"]
 RULE_NAMES = ("kind", "expression", "every", "unit", "at", "timezone", "start_at", "end_at")
 # What is written for one kind only.
@@ -159,8 +160,8 @@ class ScheduleForm(forms.Form):
 
     def _rule(self, cleaned: dict[str, Any]) -> Rule:
         zone, kind = cleaned["timezone"].strip(), cleaned["kind"]
-        s = self.schedule
-        if s is not None and (self.is_from_code or self._leaves_rule(cleaned)):
+        if self.is_from_code and self.schedule is not None:
+            s = self.schedule
             return Rule(
                 kind=s.kind,  # type: ignore[arg-type]  # the column's choices are the same words
                 expression=s.expression,
@@ -170,7 +171,7 @@ class ScheduleForm(forms.Form):
                 end_at=s.end_at,
             )
         bounds: dict[str, Any] = {
-            name: first_instant(zone, cleaned[name])
+            name: self._instant(zone, cleaned[name], name)
             for name in ("start_at", "end_at")
             if cleaned.get(name) is not None and zone in known_zones()
         }
@@ -179,17 +180,28 @@ class ScheduleForm(forms.Form):
         if kind == Schedule.Kind.ONCE:
             if cleaned.get("at") is None:
                 raise SchedulerError(_("Say at what time it shall run."))
-            return once(cleaned["at"], tz=zone, **bounds)
+            at = self._instant(zone, cleaned["at"], "at") if zone in known_zones() else None
+            return once(at or cleaned["at"], tz=zone, **bounds)
         seconds = (cleaned.get("every") or 0) * _UNITS[cleaned.get("unit") or "seconds"]
-        return every(seconds=seconds, tz=zone, **bounds)
+        return every(seconds=seconds, tz=zone, **bounds, **self._anchor(bounds))
 
-    def _leaves_rule(self, cleaned: dict[str, Any]) -> bool:
-        """Whether the rule is as the form showed it, which knows neither parts of a second nor
-        which of two equal hours."""
-        names = ("kind", "timezone", "start_at", "end_at", *OWN_NAMES[cleaned["kind"]])
-        return all(
-            cleaned[name] == self.fields[name].clean(self.initial.get(name)) for name in names
-        )
+    def _instant(self, zone: str, wall: dt.datetime, name: str) -> dt.datetime:
+        """What was left as it is shown stays what is stored, also what the clock does not show.
+
+        Whole seconds, and of an hour that comes twice the first: that would be another slot.
+        """
+        if self.schedule is not None and self.schedule.timezone == zone:
+            stored = _stored(self.schedule)[name]
+            if stored is not None and _wall(stored, _zone(zone)) == f"{wall:{_SHOWN}}":
+                return stored
+        return first_instant(zone, wall)
+
+    def _anchor(self, bounds: dict[str, Any]) -> dict[str, Any]:
+        """An interval whose start stays goes on counting from where it did."""
+        s = self.schedule
+        if s is None or s.kind != Schedule.Kind.INTERVAL or s.start_at is None:
+            return {}
+        return {"start": s.anchor_at} if bounds.get("start_at") == s.start_at else {}
 
     def _options(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         schedule = self.schedule
@@ -216,9 +228,7 @@ def initial_of(schedule: Schedule) -> dict[str, Any]:
     """The row as the form shows it; secrets are masked."""
     zone = _zone(schedule.timezone)
     number, unit = _every(schedule)
-    at = None
-    if schedule.kind == Schedule.Kind.ONCE:
-        at = _wall(dt.datetime.fromisoformat(schedule.expression), zone)
+    instants = _stored(schedule)
     return {
         "name": schedule.name,
         "job": schedule.job,
@@ -226,10 +236,10 @@ def initial_of(schedule: Schedule) -> dict[str, Any]:
         "expression": schedule.expression if schedule.kind == Schedule.Kind.CRON else "",
         "every": number,
         "unit": unit,
-        "at": at,
+        "at": _wall(instants["at"], zone),
         "timezone": schedule.timezone,
-        "start_at": _wall(schedule.start_at, zone),
-        "end_at": _wall(schedule.end_at, zone),
+        "start_at": _wall(instants["start_at"], zone),
+        "end_at": _wall(instants["end_at"], zone),
         "overlap": schedule.overlap,
         "misfire": schedule.misfire,
         "max_catch_up": schedule.max_catch_up,
@@ -239,6 +249,16 @@ def initial_of(schedule: Schedule) -> dict[str, Any]:
             redacted_input(schedule.job, schedule.input), indent=2, ensure_ascii=False
         ),
         "version": schedule.version,
+    }
+
+
+def _stored(schedule: Schedule) -> dict[str, dt.datetime | None]:
+    """The instants of the row, by the names of their fields."""
+    is_once = schedule.kind == Schedule.Kind.ONCE
+    return {
+        "at": dt.datetime.fromisoformat(schedule.expression) if is_once else None,
+        "start_at": schedule.start_at,
+        "end_at": schedule.end_at,
     }
 
 
@@ -259,4 +279,4 @@ def _zone(name: str) -> dt.tzinfo:
 def _wall(instant: dt.datetime | None, zone: dt.tzinfo) -> str | None:
     if instant is None:
         return None
-    return instant.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{instant.astimezone(zone):{_SHOWN}}"

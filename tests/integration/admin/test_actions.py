@@ -380,6 +380,18 @@ def test_saving_without_a_change_leaves_an_interval_where_it_was(browser: Client
     assert (schedule.next_run_at, schedule.anchor_at, schedule.version) == before
 
 
+def test_a_reminder_that_has_fired_does_not_fire_again_when_it_is_edited(browser: Client) -> None:
+    # A3, A7
+    at = clock.now().replace(microsecond=654321) - dt.timedelta(seconds=5)
+    schedule = rows.schedule(rule=once(at))
+    tick(lead(), clock.now())
+    address = url("schedule", "edit", schedule.id)
+    browser.post(address, {**form_of(browser, address), "overlap": "concurrent"})
+    schedule.refresh_from_db()
+    assert (schedule.overlap, schedule.recurrence.instant) == ("concurrent", at)
+    assert schedule.next_run_at is None
+
+
 SECOND_HALF_PAST_TWO = dt.datetime(2099, 10, 25, 1, 30, tzinfo=dt.UTC)
 FINE = dt.datetime(2099, 1, 1, 8, 0, 7, 483_920, tzinfo=dt.UTC)
 
