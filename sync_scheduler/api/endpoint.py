@@ -136,7 +136,13 @@ def _sent(request: HttpRequest, largest: int) -> dict[str, Any]:
     if int(request.META.get("CONTENT_LENGTH") or 0) > largest:
         raise Problem(413, f"The body is larger than {largest:,} bytes.")
     if request.content_type in _FORMS:
-        return {name: value for name, value in request.POST.items() if name != _CSRF_FIELD}
+        form = {name: value for name, value in request.POST.items() if name != _CSRF_FIELD}
+        if any(name.lstrip().startswith("{") for name in form):
+            # What `curl -d` does if nothing else is said.
+            raise Problem(
+                400, "The body is JSON sent as a form; send it with Content-Type: application/json."
+            )
+        return form
     if not request.body.strip():
         return {}
     try:

@@ -213,6 +213,21 @@ def test_secrets_in_errors_are_masked_in_the_history(token: Client) -> None:
     assert "4111-1111" not in token.get("/scheduler/v1/schedules").content.decode()
 
 
+def test_json_that_is_sent_as_a_form_is_told_how_to_be_sent(token: Client) -> None:
+    # D2: as `curl -d` sends it
+    a_schedule("sums")
+    for body in ('{"key": "k"}', ' {"reason": "a=b&c"}'):
+        response = token.generic(
+            "POST",
+            "/scheduler/v1/schedules/sums/trigger",
+            body,
+            content_type="application/x-www-form-urlencoded",
+        )
+        assert response.status_code == 400
+        assert "Content-Type: application/json" in response.json()["error"]
+    assert not Run.objects.exists()
+
+
 def send(client: Client, **body: object) -> Any:
     address = "/scheduler/v1/schedules/sums/trigger"
     return client.post(address, body, content_type="application/json")
