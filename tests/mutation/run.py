@@ -65,12 +65,16 @@ class Bench:
         environment.pop("TEST_DATABASE_URL", None)
         if database in _SERVERS:
             environment["TEST_DATABASE_URL"] = self._url(database)
-        result = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p",
-             "no:cacheprovider", "--create-db", *tests],
-            cwd=self.folder, env=environment, capture_output=True, text=True,
-            timeout=_TEST_SECONDS, check=False,
-        )  # fmt: skip
+        try:
+            result = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p",
+                 "no:cacheprovider", "--create-db", *tests],
+                cwd=self.folder, env=environment, capture_output=True, text=True,
+                timeout=_TEST_SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            sys.stderr.write(f"The tests did not end within {_TEST_SECONDS} s.\n")
+            return 2, ""
         failed = re.search(r"^FAILED \S+::(\w+)", result.stdout, re.MULTILINE)
         if result.returncode not in {0, 1} or (result.returncode == 1 and failed is None):
             sys.stderr.write(result.stdout + result.stderr)
@@ -91,6 +95,9 @@ class Bench:
 
 def main(wanted: list[str]) -> int:
     chosen = [m for m in MUTATIONS if not wanted or any(part in m.name for part in wanted)]
+    if not chosen:
+        sys.stderr.write(f"No safeguard has {' or '.join(map(repr, wanted))} in its name.\n")
+        return 1
     with tempfile.TemporaryDirectory(prefix="ss-mutate-") as folder:
         bench = Bench(Path(folder))
         try:
