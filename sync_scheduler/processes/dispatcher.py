@@ -111,6 +111,10 @@ class Dispatcher:
                 logger.exception("election failed", extra={"event": "election_failed"})
                 connections.close_all()
             self._after_step(led_before)
+            if self.leadership.term is None and conf.get().uses_redis:
+                # Redis will tell when there is something to ask. A connection that is idle for so
+                # long may be dead by then without a word, and whoever asks through it waits.
+                connections.close_all()
             # A Redis that does not answer takes its time in every step; the lease does not wait.
             self._elect.wait(max(0.0, wait - (clock.monotonic() - begun)))
             self._elect.clear()
@@ -125,6 +129,8 @@ class Dispatcher:
     def _after_step(self, led_before: Term | None) -> None:
         term = self.leadership.term
         if term is None:
+            if led_before is not None:
+                self._wake.set()
             return
         earliest, planned = self.leadership.take_earliest(), self._sleeps_until
         if led_before is not term or (
@@ -146,6 +152,7 @@ class Dispatcher:
             term = self.leadership.term
             if term is None:
                 self._sleeps_until = None
+                connections.close_all()
                 self._wake.wait(conf.get().LEADER_HEARTBEAT)
                 self._wake.clear()
                 continue

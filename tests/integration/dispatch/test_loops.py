@@ -7,9 +7,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.test import override_settings
 
 from sync_scheduler import clock, every
+from sync_scheduler.coordination import client
 from sync_scheduler.dispatch.tick import Ticked
 from sync_scheduler.models import Leader, Schedule, Term
 from sync_scheduler.processes import dispatcher as module
@@ -169,3 +172,27 @@ def test_a_heartbeat_counts_from_the_one_before_however_long_that_took(
     dispatcher._run_elections()
 
     assert waited == pytest.approx([0.5, 0.2, 0.0])
+
+
+def test_who_does_not_lead_keeps_no_idle_connections(redis_url: str) -> None:
+    # A2: a firewall forgets them, and the next term would begin with waiting for an answer
+    made: dict[str, BaseDatabaseWrapper] = {}
+
+    def note(connection: BaseDatabaseWrapper, **_: object) -> None:
+        made[threading.current_thread().name] = connection
+
+    connection_created.connect(note)
+    with override_settings(SYNC_SCHEDULER={**QUICK, "REDIS_URL": redis_url}):
+        dispatcher = Dispatcher("node")
+        dispatcher.start()
+        try:
+            wait_until(lambda: {"elector", "dispatch"} <= set(made), seconds=20, what="it leads")
+            client.client().set(client.keys().leader, "other", px=60_000)
+            wait_until(
+                lambda: all(made[name].connection is None for name in ("elector", "dispatch")),
+                seconds=20,
+                what="both connections are closed",
+            )
+        finally:
+            connection_created.disconnect(note)
+            dispatcher.stop()
