@@ -24,6 +24,7 @@ from sync_scheduler.jobs import codec, payload
 from sync_scheduler.models import Run
 from sync_scheduler.models.payload_field import PayloadField
 from sync_scheduler.store.locking import alias, connection, speaks_arrays
+from sync_scheduler.store.portions import portions
 from sync_scheduler.store.statements import write
 
 # What differs between the runs of one submit_many; everything else is the template's.
@@ -185,7 +186,7 @@ def _insert_many(names: tuple[str, ...]) -> str:
 
 
 def _insert_portably(template: Run, rows: Varying) -> None:
-    """As many rows in one statement as the database takes parameters for."""
+    """As many rows in one statement as the database takes, by their parameters and their length."""
     using, template_names = connection(), _given(template.__dict__)
     names = tuple(dict.fromkeys((*template_names, *_VARYING)))
     common = dict(zip(names, _values(template.__dict__, names, using), strict=True))
@@ -194,9 +195,8 @@ def _insert_portably(template: Run, rows: Varying) -> None:
     order = [name for name in fields if name in names]
     most = using.features.max_query_params or _PORTABLE_BATCH * len(order)
     size = max(1, min(_PORTABLE_BATCH, most // len(order)))
-    for start in range(0, len(rows.ids), size):
+    for chunk in portions([len(text) for text in rows.texts], size):
         values: list[Any] = []
-        chunk = slice(start, start + size)
         for own in zip(rows.ids[chunk], rows.inputs[chunk], rows.gates[chunk], strict=True):
             common |= {
                 name: fields[name].get_db_prep_save(value, using)

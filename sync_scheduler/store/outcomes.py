@@ -20,7 +20,7 @@ from sync_scheduler import clock, lifecycle
 from sync_scheduler.jobs import payload
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import Attempt, DeadLetter, Run
-from sync_scheduler.store import lingering, waiting
+from sync_scheduler.store import lingering, portions, waiting
 from sync_scheduler.store.claims import Claim
 from sync_scheduler.store.locking import (
     alias,
@@ -245,7 +245,7 @@ def _write_portably(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
             )
             if changed:
                 accepted.append(ending)
-        Attempt.objects.using(alias()).bulk_create(
+        attempts = [
             Attempt(
                 run_id=e.claim.id,
                 number=e.claim.attempt,
@@ -258,13 +258,15 @@ def _write_portably(endings: Sequence[Ending]) -> frozenset[uuid.UUID]:
                 retry_at=e.run_at,
             )
             for e in accepted
-        )
+        ]
+        sizes = [len(e.error) + len(e.traceback) for e in accepted]
+        portions.create(Attempt.objects.using(alias()), attempts, sizes)
     return frozenset(e.claim.id for e in accepted)
 
 
 def _bury(endings: Sequence[Ending]) -> None:
     """Runs that ended in failure are kept where people look for them."""
-    DeadLetter.objects.bulk_create(
+    letters = [
         DeadLetter(
             kind=DeadLetter.Kind.RUN,
             run_id=e.claim.id,
@@ -280,4 +282,5 @@ def _bury(endings: Sequence[Ending]) -> None:
         )
         for e in endings
         if e.status in lifecycle.FAILURES
-    )
+    ]
+    portions.create(DeadLetter.objects.all(), letters, [len(letter.error) for letter in letters])

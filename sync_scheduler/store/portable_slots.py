@@ -8,14 +8,13 @@ from django.db.models import Count
 
 from sync_scheduler import clock, conf, failpoints, lifecycle
 from sync_scheduler.errors import LeadershipLost
+from sync_scheduler.jobs import payload
 from sync_scheduler.lifecycle import State, Trigger
 from sync_scheduler.models import Run, Schedule
 from sync_scheduler.models.identity import fingerprint
-from sync_scheduler.store import leader
+from sync_scheduler.store import leader, portions
 from sync_scheduler.store.locking import connection, locked, short_transaction
 from sync_scheduler.store.moves import Admitted, Born, Move, Slot, slot_key
-
-_BATCH = 200
 
 
 def admit(moves: Sequence[Move], epoch: int) -> Admitted:
@@ -24,6 +23,8 @@ def admit(moves: Sequence[Move], epoch: int) -> Admitted:
     drafts = {
         move.schedule_id: [_draft(move, slot, epoch) for slot in move.slots] for move in moves
     }
+    sizes: dict[int | None, int]
+    sizes = {move.schedule_id: len(payload.dump(move.input)) for move in moves}
     try:
         with short_transaction():
             moved = [move for move in _held(moves) if _move(move)]
@@ -31,7 +32,7 @@ def admit(moves: Sequence[Move], epoch: int) -> Admitted:
             if not leader.is_current(epoch):
                 raise LeadershipLost
             runs = _without_existing(_settled(moved, drafts))
-            Run.objects.bulk_create(runs, batch_size=_BATCH)
+            portions.create(Run.objects.all(), runs, [sizes[run.schedule_id] for run in runs])
             failpoints.hit("after_cas_before_commit")
     except LeadershipLost:
         return Admitted(moved=frozenset(), born=())
