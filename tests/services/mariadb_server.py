@@ -40,8 +40,10 @@ def start(*options: str) -> Server:
     account = unprivileged("mysql")
     folder, port = make_folder("mariadb", account), free_port()
     data = folder / "data"
+    # A server that starts deletes what lies in its folder for temporary tables, others' too.
+    own_scratch = f"--tmpdir={folder}"
     made = run(
-        *(install, "--no-defaults", f"--datadir={data}"),
+        *(install, "--no-defaults", f"--datadir={data}", own_scratch),
         *("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"),
         folder=folder,
         account=account,
@@ -65,6 +67,7 @@ def start(*options: str) -> Server:
             daemon,
             *SETTINGS,
             f"--datadir={data}",
+            own_scratch,
             f"--port={port}",
             f"--socket={folder / 'server.sock'}",
             f"--pid-file={folder / 'server.pid'}",

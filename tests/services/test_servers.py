@@ -148,6 +148,17 @@ def test_mariadb_stores_every_character(mariadb_server: Server) -> None:
         connection.close()
 
 
+def test_mariadb_shares_its_temporary_tables_with_no_other_server(mariadb_server: Server) -> None:
+    # Another one that starts beside it would delete them.
+    connection = connect_mariadb(fresh_mariadb(mariadb_server))
+    try:
+        cursor = connection.cursor()
+        cursor.execute("SELECT @@tmpdir")
+        assert cursor.fetchone() == (str(mariadb_server.folder),)
+    finally:
+        connection.close()
+
+
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells a process of its parent's end"
 )
