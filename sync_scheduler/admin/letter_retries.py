@@ -51,7 +51,7 @@ def retry_all(section: Section, request: HttpRequest, found: Found, token: str) 
 
 
 def _retry(letter: DeadLetter, by: str) -> Run | None:
-    """None: somebody else was quicker, or it has nothing left to retry.
+    """None: somebody else was quicker.
 
     Closing the letter and submitting the Run are one transaction, and a letter is closed once:
     a second click finds it closed.
@@ -67,9 +67,13 @@ def _retry(letter: DeadLetter, by: str) -> Run | None:
         return run.retry(by=by)
 
 
-def _fill(letter: DeadLetter, by: str) -> Run | None:
+def _fill(letter: DeadLetter, by: str) -> Run:
     schedule = letter.schedule
     if schedule is None or letter.slot is None:
         raise SchedulerError(_("Its schedule is gone; there is nothing left to retry."))
     filled = schedule.backfill(letter.slot, letter.slot, again=True, by=by)
-    return filled[0] if filled else None
+    if not filled:
+        raise SchedulerError(
+            _("Its schedule has another rule now, without this slot; trigger it now instead.")
+        )
+    return filled[0]

@@ -81,8 +81,8 @@ def resolve(ids: Iterable[int], resolution: str, *, by: str = "", note: str = ""
 
 
 def answer(run_id: uuid.UUID, *, by: str = "") -> int:
-    """Close the open letters of a Run that is being retried."""
+    """Close the open letters of a Run that is being retried, or of the slot that it stands for."""
     open_ids = DeadLetter.objects.filter(
-        run_id=run_id, kind=DeadLetter.Kind.RUN, resolution=DeadLetter.Resolution.OPEN
+        run_id=run_id, resolution=DeadLetter.Resolution.OPEN
     ).values_list("id", flat=True)
     return resolve(list(open_ids), DeadLetter.Resolution.RETRIED, by=by)

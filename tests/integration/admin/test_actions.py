@@ -331,6 +331,48 @@ def test_a_letter_whose_run_is_gone_stays_open_with_the_reason(browser: Client) 
     assert letter.resolution == ""
 
 
+def undispatched() -> tuple[Schedule, Run]:
+    """A schedule one of whose slots could not be dispatched."""
+    schedule = rows.schedule(rule=cron("0 * * * *", tz="UTC"))
+    slot = clock.now().replace(minute=0, second=0, microsecond=0) - 3 * rows.HOUR
+    run = rows.run(schedule, State.FAILED, slot=slot, reason="dispatch_failed")
+    rows.letter(run, kind=DeadLetter.Kind.SLOT)
+    return schedule, run
+
+
+def test_retrying_the_letter_of_a_slot_fills_the_slot_once(browser: Client) -> None:
+    # A8, D1
+    _, run = undispatched()
+    address = url("deadletter", "retry")
+    for _ in range(2):
+        browser.post(address, form_of(browser, address))
+    filled = Run.objects.exclude(id=run.id).get()
+    assert (filled.trigger, filled.slot) == (Trigger.BACKFILL, run.slot)
+    assert DeadLetter.objects.get().resolution == "retried"
+
+
+def test_a_slot_that_was_retried_as_a_run_has_no_open_letter(browser: Client) -> None:
+    # A8, D1
+    _, run = undispatched()
+    run.retry(by="ann")
+    letter = DeadLetter.objects.get()
+    assert (letter.resolution, letter.resolved_by) == ("retried", "ann")
+    address = url("deadletter", "retry")
+    browser.post(address, form_of(browser, address))
+    assert Run.objects.exclude(id=run.id).count() == 1
+
+
+def test_the_letter_of_a_slot_that_the_rule_no_longer_has_stays_open(browser: Client) -> None:
+    # A8, D1
+    schedule, _ = undispatched()
+    schedule.expression = "30 * * * *"
+    schedule.save()
+    address = url("deadletter", "retry")
+    response = browser.post(address, form_of(browser, address), follow=True)
+    assert "without this slot" in response.content.decode()
+    assert DeadLetter.objects.get().resolution == ""
+
+
 def test_discard_needs_a_reason_and_keeps_the_letter_readable(browser: Client) -> None:
     # D1
     rows.failed(error="ValueError: test data")
