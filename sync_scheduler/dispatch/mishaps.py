@@ -61,7 +61,7 @@ def record(found: Sequence[Mishap], epoch: int, given: Circumstances) -> int:
         return 0
     limit = given.settings.MAX_DISPATCH_FAILURES
     last = [mishap for mishap in found if mishap.due.failures + 1 >= limit]
-    dead = _pass_over(last, epoch, given.now)
+    dead = _pass_over(last, epoch, given)
     again = [mishap for mishap in found if mishap.due.id not in dead]
     counted: Collection[int] = ()
     if again:
@@ -86,13 +86,13 @@ def _wait(failures: int) -> dt.timedelta:
     return dt.timedelta(seconds=min(2**failures, _LONGEST_WAIT_SECONDS))
 
 
-def _pass_over(found: Sequence[Mishap], epoch: int, now: dt.datetime) -> frozenset[int]:
+def _pass_over(found: Sequence[Mishap], epoch: int, given: Circumstances) -> frozenset[int]:
     """Which of them are done with; the others wait and are tried again, as after any failure."""
     letters: list[tuple[Move, str]] = []
     dead: set[int] = set()
     for mishap in found:
         try:
-            letters.append((pass_over(mishap.due, mishap.text, now), mishap.text))
+            letters.append((pass_over(mishap.due, mishap.text, given), mishap.text))
         except Exception:  # noqa: BLE001  # the rule itself cannot be read: there is no next slot
             if _written(partial(dead_letters.bury_schedule, mishap.due, mishap.text, epoch)):
                 dead.add(mishap.due.id)

@@ -81,9 +81,10 @@ def plan(due: DueSchedule, given: Circumstances) -> Move:
     )
 
 
-def pass_over(due: DueSchedule, error: str, now: dt.datetime) -> Move:
+def pass_over(due: DueSchedule, error: str, given: Circumstances) -> Move:
     """Give up on the slot that could not be dispatched, and go on with the one after it."""
     rule = due.recurrence
+    overlap = policies.normalise_overlap(due.overlap)
     return Move(
         schedule_id=due.id,
         name=due.name,
@@ -95,7 +96,7 @@ def pass_over(due: DueSchedule, error: str, now: dt.datetime) -> Move:
         slots=(
             Slot(
                 slot=due.next_run_at,
-                run_at=now,
+                run_at=given.now,
                 status=State.FAILED,
                 reason=Reason.DISPATCH_FAILED.value,
                 error=error,
@@ -103,6 +104,8 @@ def pass_over(due: DueSchedule, error: str, now: dt.datetime) -> Move:
         ),
         job=due.job,
         input=due.input,
+        # A retry of it must not run beside others either.
+        capacity=_capacity(overlap, given.settings),
     )
 
 

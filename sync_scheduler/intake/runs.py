@@ -249,14 +249,16 @@ def retry(run: Run, *, by: str = "", key: str | None = None) -> Run:
         )
     job = registry.get(run.job)
     meta = {**run.meta, "retried_by": by} if by else dict(run.meta)
-    options = Options(
-        key=None if key is None else f"retry:{run.id}:{key}",
-        queue=run.queue,
-        priority=run.priority,
-        max_attempts=run.max_attempts,
-        timeout=run.timeout_seconds,
-        meta=meta,
-    )
+    options = Options(key=None if key is None else f"retry:{run.id}:{key}", meta=meta)
+    # What could not be dispatched was never given its job's policy.
+    if run.reason != lifecycle.Reason.DISPATCH_FAILED:
+        options = dataclasses.replace(
+            options,
+            queue=run.queue,
+            priority=run.priority,
+            max_attempts=run.max_attempts,
+            timeout=run.timeout_seconds,
+        )
     if faults := options.faults():
         raise InvalidInput(f"Run {run.id} cannot be retried: {'; '.join(faults)}.")
     origin = Origin(

@@ -483,6 +483,22 @@ def test_after_five_failures_the_slot_is_passed_over_and_kept(unknown_job: str) 
     assert (schedule.next_run_at, schedule.failures) == (at(1), 0)
 
 
+@pytest.mark.parametrize("overlap", ["skip", "concurrent"])
+def test_a_slot_that_is_retried_has_the_policy_of_its_job(
+    unknown_job: str, overlap: str
+) -> None:  # A8, A11
+    schedule = make("late", at(0), overlap=overlap)
+    spoil(schedule, job=unknown_job, failures=4)
+    tick(lead(), at(0.1))
+    failed = Run.objects.get()
+    assert (failed.status, failed.reason) == ("failed", "dispatch_failed")
+    Run.objects.update(job="tests.fail")  # which has been deployed by now
+    again = failed.retry()
+
+    assert again.max_attempts == jobs.fail.policy.max_attempts == 3
+    assert again.guard == (schedule.pk if overlap == "skip" else None)
+
+
 def test_a_rule_that_cannot_be_read_costs_only_itself(unknown_job: str) -> None:  # A14
     bad = make("unreadable", at(0))
     spoil(bad, timezone="Mars/Olympus")
