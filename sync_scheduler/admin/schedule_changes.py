@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -21,7 +20,6 @@ from sync_scheduler.admin import schedule_preview, schedule_state
 from sync_scheduler.admin.schedule_form import OWN_NAMES, ScheduleForm, initial_of, known_zones
 from sync_scheduler.admin.schedule_section import ScheduleSection
 from sync_scheduler.admin.section import page
-from sync_scheduler.coordination import wakeup
 from sync_scheduler.errors import InvalidRule, SchedulerError
 from sync_scheduler.intake import schedules as intake
 from sync_scheduler.intake.declared import drift
@@ -116,11 +114,20 @@ class ScheduleChanges(ScheduleSection):
             values = {name: value for name, value in values.items() if name not in RULE_FIELDS}
         seen = form.cleaned_data.get("version")
         with transaction.atomic(using=conf.get().DATABASE):
-            saved = edits.edit(schedule.id, seen_version=seen or 0, values=values)
-            is_over = saved is not None and saved.enabled and saved.next_run_at is None
-            if is_over and RULE_FIELDS.intersection(_changed_names(schedule, saved)):
-                raise registrations.never_fires(schedule.name)
-            self._wake()
+            saved = self._edit(schedule, seen or 0, values)
+            if (
+                saved is not None
+                and saved.enabled
+                and saved.next_run_at is None
+                and RULE_FIELDS.intersection(_changed_names(schedule, saved))
+            ):
+                raise registrations.never_fires(saved.name)
+        return saved
+
+    def _edit(self, schedule: Schedule, seen: int, values: dict[str, Any]) -> Schedule | None:
+        saved = edits.edit(schedule.id, seen_version=seen, values=values)
+        if saved is not None and saved.version != seen:
+            intake.edited(saved)
         return saved
 
     def _form_page(
@@ -201,9 +208,8 @@ class ScheduleChanges(ScheduleSection):
         differs = drift(schedule)
         if request.method == "POST" and differs:
             values = {name: _typed(name, code) for name, (code, _row) in differs.items()}
-            saved = edits.edit(schedule.id, seen_version=schedule.version, values=values)
+            saved = self._edit(schedule, schedule.version, values)
             if saved is not None:
-                self._wake()
                 self.log_change(request, saved, f"Back to the code: {', '.join(differs)}")
                 self._tell_next(request, saved, _("The schedule is as the code declares it."))
             return self.to_schedule(schedule)
@@ -255,10 +261,6 @@ class ScheduleChanges(ScheduleSection):
         )
 
     # ------------------------------------------------------------------ afterwards
-
-    def _wake(self) -> None:
-        tell = partial(wakeup.tell, wakeup.SCHEDULE)
-        transaction.on_commit(tell, using=conf.get().DATABASE, robust=True)
 
     def _tell_next(self, request: HttpRequest, schedule: Schedule, done: str) -> None:
         shown = schedule_state.next_run(schedule, clock.now())

@@ -12,7 +12,7 @@ import logging
 
 from sync_scheduler import conf
 from sync_scheduler.errors import SchedulerError
-from sync_scheduler.intake.schedules import register
+from sync_scheduler.intake.schedules import edited, register
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.definition import Job
 from sync_scheduler.jobs.payload import is_sealed
@@ -104,6 +104,7 @@ def _disable_gone(wanted: frozenset[str], is_migrating: bool) -> list[str]:
         gone = [row for row in gone if row.job not in known]
     for row in gone:
         registrations.mark_gone(row)
+        edited(row)
         logger.warning("schedule %r is no longer declared in the code; disabled", row.name)
     return [row.name for row in gone]
 

@@ -87,6 +87,22 @@ def add(
     return schedule
 
 
+def edited(schedule: Schedule) -> None:
+    """Another door has changed its row: wake the dispatchers, and tell who wants to know."""
+    _changed(
+        partial(
+            signals.notify,
+            signals.schedule_registered,
+            Schedule,
+            schedule=schedule,
+            name=schedule.name,
+            created=False,
+            updated=True,
+            removed=False,
+        )
+    )
+
+
 def unregister(name: str) -> bool:
     """Remove the schedule; Runs that it has dispatched go on. False: there was none."""
     if not registrations.remove(name):

@@ -17,7 +17,7 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
-from sync_scheduler import clock, job
+from sync_scheduler import clock, job, signals
 from sync_scheduler.admin import run_export
 from sync_scheduler.dispatch.tick import tick
 from sync_scheduler.jobs import registry
@@ -410,6 +410,29 @@ def test_an_edit_moves_the_next_run_and_says_what_was_changed(browser: Client) -
     assert schedule.next_run_at is not None
     assert schedule.next_run_at.hour == 5
     assert logged() == ["Changed expression"]
+
+
+def test_an_edit_is_told_as_an_update_and_one_that_changes_nothing_is_not(
+    browser: Client, django_capture_on_commit_callbacks: Any
+) -> None:
+    # A9
+    told: list[tuple[str, bool, bool]] = []
+
+    def receiver(name: str, created: bool, updated: bool, **_: object) -> None:
+        told.append((name, created, updated))
+
+    schedule = rows.schedule()
+    address = url("schedule", "edit", schedule.id)
+    signals.schedule_registered.connect(receiver)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            browser.post(address, form_of(browser, address))
+        assert told == []
+        with django_capture_on_commit_callbacks(execute=True):
+            browser.post(address, {**form_of(browser, address), "overlap": "queue"})
+    finally:
+        signals.schedule_registered.disconnect(receiver)
+    assert told == [(schedule.name, False, True)]
 
 
 def test_saving_without_a_change_leaves_an_interval_where_it_was(browser: Client) -> None:

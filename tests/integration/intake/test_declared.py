@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sync_scheduler import clock, cron, job
+from sync_scheduler import clock, cron, job, signals
 from sync_scheduler.intake import declared
 from sync_scheduler.jobs import registry
 from sync_scheduler.models import Node, Schedule
@@ -110,6 +110,27 @@ def test_what_vanished_from_the_code_is_disabled_with_a_note_and_comes_back(
     apply()
     assert row().enabled
     assert row().next_run_at is not None
+
+
+def test_that_one_has_vanished_is_told_as_an_update(
+    declare: Declare, django_capture_on_commit_callbacks: Any
+) -> None:  # A9
+    declare(cron("0 6 * * *", tz="UTC", name="daily"))
+    apply()
+    registry.remove(NAME)
+    told: list[tuple[str, bool]] = []
+
+    def receiver(schedule: Schedule, updated: bool, **_: object) -> None:
+        told.append((schedule.name, updated and not schedule.enabled))
+
+    signals.schedule_registered.connect(receiver)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            apply(is_migrating=True)
+    finally:
+        signals.schedule_registered.disconnect(receiver)
+
+    assert told == [("daily", True)]
 
 
 def test_a_schedule_that_has_its_jobs_name_is_renamed_with_the_job(
