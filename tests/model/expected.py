@@ -114,7 +114,8 @@ class Expected:
         if not self.enabled:
             self.next_slot = None
         elif self.next_slot is None or self.next_slot > now + dt.timedelta(seconds=5):
-            self.next_slot = self.beat.after(now)
+            # Slots that it has had are not waited for again after the clock was set back.
+            self.next_slot = self.beat.after(max(now, self.watermark or now))
 
     def _pass_pause(self, now: dt.datetime) -> list[dt.datetime]:
         """Leave out the slots of a pause; returns those that nobody had dealt with."""
