@@ -88,7 +88,7 @@ def define(name: str, *, job: Any, rule: Rule, options: Mapping[str, Any]) -> De
 
 def input_fault(job: Job, rule: Rule) -> str:
     """Why a declared schedule cannot be stored, as far as its input tells; empty: it can."""
-    given = rule.input or {}
+    given: Any = rule.input or {}
     if not isinstance(given, Mapping):
         return "input must be a dict."
     try:
