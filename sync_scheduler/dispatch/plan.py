@@ -24,6 +24,9 @@ _OVERFLOW = {
 # No slot is dispatched before its time, so a watermark this far ahead cannot be true.
 _UNBELIEVABLE = dt.timedelta(days=1)
 
+_MICROSECOND = dt.timedelta(microseconds=1)
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
+
 Explain = Callable[[dt.datetime], Mapping[str, Any]]
 
 
@@ -138,6 +141,7 @@ class _Slots:
             # A clock was wrong by far when that was written; the Runs' keys still protect.
             self.done_until = None
         self.watermark = self.done_until
+        self.soonest = _LONG_AGO
 
     def pass_over_paused(self, rule: Recurrence, end: dt.datetime) -> dt.datetime | None:
         """Record the slots up to `end` as passed; returns the first slot after it."""
@@ -226,6 +230,10 @@ class _Slots:
         run_at = slot
         if due.jitter_seconds and status is State.SUBMITTED:
             run_at += slots.jitter_for(due.name, slot, due.jitter_seconds)
+            if policies.normalise_overlap(due.overlap) != policies.Overlap.CONCURRENT:
+                # One after the other means in the order of their slots.
+                run_at = max(run_at, self.soonest)
+                self.soonest = run_at + _MICROSECOND
         self.found.append(
             Slot(
                 slot=slot,

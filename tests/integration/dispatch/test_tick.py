@@ -14,6 +14,7 @@ from sync_scheduler.errors import LeadershipLost
 from sync_scheduler.jobs import registry
 from sync_scheduler.lifecycle import State
 from sync_scheduler.models import DeadLetter, Run, Schedule
+from sync_scheduler.timing.slots import jitter_for
 from tests.integration.dispatch.leading import lead
 from tests.testapp import jobs
 
@@ -376,6 +377,29 @@ def test_jitter_moves_when_it_runs_and_never_the_slot() -> None:  # A12
     run = Run.objects.get(schedule_id=schedule.pk)
     assert run.slot == at(0)
     assert at(0) < run.run_at < at(0.5)
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue"])
+def test_jitter_keeps_the_order_of_slots_that_are_caught_up_with(overlap: str) -> None:  # A4, A12
+    schedule = make("jittered", at(0), jitter=600, misfire="catch_up_all", overlap=overlap)
+    tick(lead(), at(20.5))
+
+    runs = list(Run.objects.filter(schedule_id=schedule.pk, status="submitted").order_by("run_at"))
+    found = [run.slot for run in runs if run.slot is not None]
+    assert found == sorted(found)
+    assert len(found) == 21
+    assert all(at(0) <= slot <= run.run_at for slot, run in zip(found, runs, strict=True))
+    assert runs[-1].run_at < at(20) + dt.timedelta(seconds=601)
+
+
+def test_jitter_spreads_slots_that_may_run_beside_each_other() -> None:  # A12
+    schedule = make("jittered", at(0), jitter=600, misfire="catch_up_all", overlap="concurrent")
+    tick(lead(), at(20.5))
+
+    runs = Run.objects.filter(schedule_id=schedule.pk, status="submitted")
+    found = {run.slot: run.run_at for run in runs if run.slot is not None}
+    assert len(found) == 21
+    assert found == {slot: slot + jitter_for("jittered", slot, 600) for slot in found}
 
 
 def test_once_runs_once() -> None:  # A12
