@@ -57,7 +57,7 @@ def explain_change(r: Recurrence, change: ClockChange) -> str | None:
     if first is None:
         return None
     if not pattern.hour_is_fixed:
-        return _explain_repeating(change)
+        return _explain_repeating(pattern, change, first, high)
     if change.goes_forward:
         return _explain_gap(pattern, change, first, high)
     times = _times(pattern, first, high)
@@ -68,12 +68,26 @@ def explain_change(r: Recurrence, change: ClockChange) -> str | None:
     )
 
 
-def _explain_repeating(change: ClockChange) -> str:
+def _explain_repeating(pattern: Pattern, change: ClockChange, first: int, high: int) -> str:
+    if not _looks_alike(pattern, change):
+        times, single = _times(pattern, first, high), pattern.count(first, high) == 1
+        if change.goes_forward:
+            what = "does not exist in {}, no run then" if single else "do not exist in {}, no runs"
+        else:
+            what = "happens twice in {}, runs twice" if single else "happen twice in {}, run twice"
+        return f"{_day(first)}: {times} {what.format(change.zone)}"
     return (
         f"{_day(_reading(change.local_before))}: the clock goes from "
         f"{change.local_before:%H:%M} to {change.local_after:%H:%M} in {change.zone}, "
         "runs go on in real time"
     )
+
+
+def _looks_alike(pattern: Pattern, change: ClockChange) -> bool:
+    """Does the new clock name the same instants as the old one?"""
+    shift = _reading(change.local_after) - _reading(change.local_before)
+    named = {minute * 60 + second for minute in pattern.minutes for second in pattern.seconds}
+    return len(pattern.hours) == 24 and {(time + shift) % 3600 for time in named} == named
 
 
 def _explain_gap(pattern: Pattern, change: ClockChange, first: int, high: int) -> str:

@@ -221,6 +221,21 @@ def test_a_zone_without_changes_has_none(zone: str) -> None:
                 "runs go on in real time",
             ],
         ),
+        (
+            # Each instant at which the clock shows a named time: none here, two there.
+            "0 */2 * * *",
+            [
+                "Sun 28 Mar 2027: 02:00 does not exist in Europe/Berlin, no run then",
+                "Sun 31 Oct 2027: 02:00 happens twice in Europe/Berlin, runs twice",
+            ],
+        ),
+        (
+            "*/30 */2 * * *",
+            [
+                "Sun 28 Mar 2027: 02:00 and 02:30 do not exist in Europe/Berlin, no runs",
+                "Sun 31 Oct 2027: 02:00 and 02:30 happen twice in Europe/Berlin, run twice",
+            ],
+        ),
         ("0 6 * * *", [None, None]),
         ("30 2 1 * *", [None, None]),
     ],
@@ -230,6 +245,36 @@ def test_a_change_is_explained_in_a_sentence(text: str, sentences: list[str | No
     daily = rule(text, "Europe/Berlin")
     changes = dst_changes("Europe/Berlin", NOW)
     assert [explain_change(daily, change) for change in changes] == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        # Half an hour is no whole step of an hourly job, but of one that runs every half hour.
+        (
+            "0 * * * *",
+            [None, "Sun 3 Oct 2027: 02:00 does not exist in Australia/Lord_Howe, no run then"],
+        ),
+        (
+            "45 * * * *",
+            ["Sun 4 Apr 2027: 01:45 happens twice in Australia/Lord_Howe, runs twice", None],
+        ),
+        (
+            "*/30 * * * *",
+            [
+                "Sun 4 Apr 2027: the clock goes from 02:00 to 01:30 in Australia/Lord_Howe, "
+                "runs go on in real time",
+                "Sun 3 Oct 2027: the clock goes from 02:00 to 02:30 in Australia/Lord_Howe, "
+                "runs go on in real time",
+            ],
+        ),
+    ],
+)
+def test_a_change_by_half_an_hour_is_explained(text: str, sentences: list[str | None]) -> None:
+    # A13
+    changes = dst_changes("Australia/Lord_Howe", NOW)
+    hourly = rule(text, "Australia/Lord_Howe")
+    assert [explain_change(hourly, change) for change in changes] == sentences
 
 
 def test_a_missing_day_is_explained() -> None:
