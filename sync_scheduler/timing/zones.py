@@ -108,7 +108,10 @@ def stretch_at(zone: str, instant: int) -> Stretch:
 
 
 def first_instant(zone: str, wall: dt.datetime) -> dt.datetime:
-    """The instant of a naive wall-clock time: the first of two, the next valid if there is none."""
+    """The instant of a naive wall-clock time: the next valid one if there is none.
+
+    Of two it is the first, and with `fold=1` the second, as everywhere in Python.
+    """
     reading = seconds_of(wall.replace(tzinfo=dt.UTC, microsecond=0))
     instant = reading - DAY
     while True:
@@ -116,6 +119,9 @@ def first_instant(zone: str, wall: dt.datetime) -> dt.datetime:
         if reading < stretch.start + stretch.offset:
             return instant_of(stretch.start)
         if reading < stretch.end + stretch.offset:
+            following = stretch_at(zone, stretch.end)
+            if wall.fold and reading >= following.start + following.offset:
+                stretch = following
             exact = instant_of(reading - stretch.offset)
             return exact + dt.timedelta(microseconds=wall.microsecond)
         instant = stretch.end

@@ -126,6 +126,18 @@ def test_a_naive_time_that_does_not_exist_or_exists_twice_follows_the_rule_of_cr
     assert once(fold, tz="Europe/Berlin").expression == "2027-10-31T00:30:00+00:00"
 
 
+def test_a_naive_time_may_say_which_of_two_it_means() -> None:
+    # A13
+    for wall, offset in [
+        (dt.datetime(2027, 10, 31, 2, 30), "01:30"),  # noqa: DTZ001  # twice
+        (dt.datetime(2027, 3, 28, 2, 30), "01:00"),  # noqa: DTZ001  # not at all
+        (dt.datetime(2027, 3, 28, 3, 30), "01:30"),  # noqa: DTZ001  # once
+        (dt.datetime(2027, 10, 31, 3, 0), "02:00"),  # noqa: DTZ001  # once, after the second
+    ]:
+        rule = once(wall.replace(fold=1), tz="Europe/Berlin")
+        assert rule.expression == f"{wall:%Y-%m-%d}T{offset}:00+00:00"
+
+
 @pytest.mark.parametrize(
     "make",
     [
