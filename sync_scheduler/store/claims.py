@@ -19,8 +19,10 @@ from django.db.models import F
 from sync_scheduler import conf, lifecycle
 from sync_scheduler.jobs import payload
 from sync_scheduler.models import Run
+from sync_scheduler.models.run import ANY_PRIORITY
 from sync_scheduler.store.locking import (
     DatabaseNow,
+    ids_along,
     locked,
     releasing_transaction,
     repeat_on_deadlock,
@@ -96,11 +98,15 @@ def pick(
         run_at__lte=DatabaseNow(),
         job__in=list(jobs),
     )
-    if queues:
-        ready = ready.filter(queue__in=list(queues))
     if paused:
         ready = ready.exclude(queue__in=list(paused))
-    return list(ready.order_by("-priority", "run_at", "id").values_list("id", flat=True)[:count])
+    if not queues:
+        best = ready.filter(ANY_PRIORITY).order_by("-priority", "run_at", "id")
+        return ids_along(best.values_list("id", flat=True)[:count], "run_next")
+    ready = ready.filter(queue__in=list(queues))
+    # Of several queues no index has the order, and none is to be read through for the sake of it.
+    first = "-priority" if len(queues) == 1 else (F("priority") * -1)
+    return list(ready.order_by(first, "run_at", "id").values_list("id", flat=True)[:count])
 
 
 def claim(ids: Sequence[uuid.UUID], node: str, jobs: Collection[str]) -> list[Claim]:
