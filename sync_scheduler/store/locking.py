@@ -116,8 +116,11 @@ def releasing_transaction(*, waits_at_most: float | None = None) -> Iterator[Non
     """
     using = connection()
     with _session_ends_when_idle(using), transaction.atomic(using=alias()):
-        if using.vendor == "postgresql" and len(using.savepoint_ids) == 0:
-            limits = [f"SET LOCAL idle_in_transaction_session_timeout = {_idle_seconds() * 1000}"]
+        if using.vendor == "postgresql" and not using.savepoint_ids and using.commit_on_exit:
+            # Whatever the project's connections are set to: who has waited for a lock must see
+            # what was written meanwhile.
+            limits = ["SET TRANSACTION ISOLATION LEVEL READ COMMITTED"]
+            limits += [f"SET LOCAL idle_in_transaction_session_timeout = {_idle_seconds() * 1000}"]
             if waits_at_most is not None:
                 ms = int(waits_at_most * 1000)
                 limits += [f"SET LOCAL lock_timeout = {ms}"]

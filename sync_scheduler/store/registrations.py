@@ -49,16 +49,14 @@ class Put:
 def put(definition: Definition, source: str) -> Put:
     """Create or update the schedule of this name."""
 
-    def together() -> Put:
+    def together() -> Put | None:
         with transaction.atomic(using=alias()):
             born = None if _exists(definition.name) else _insert(definition, source)
             if born is not None:
                 return Put(schedule=born, created=True, updated=False)
             row = _locked(definition.name)
             if row is None:
-                raise ServiceUnavailable(
-                    f"Schedule {definition.name!r} was removed at this moment; register it again."
-                )
+                return None
             if row.name != definition.name:
                 raise InvalidInput(
                     f"The database cannot tell the schedule {definition.name!r} from"
@@ -67,7 +65,15 @@ def put(definition: Definition, source: str) -> Put:
             return Put(schedule=row, created=False, updated=_update(row, definition, source))
 
     # MySQL breaks a deadlock between nodes that register the same name at the same moment.
-    return repeat_on_deadlock(together)
+    done = repeat_on_deadlock(together)
+    if done is None and not connection().in_atomic_block:
+        # A transaction that may not see what others commit meanwhile has met them; the next does.
+        done = repeat_on_deadlock(together)
+    if done is None:
+        raise ServiceUnavailable(
+            f"Schedule {definition.name!r} was made or removed at this moment; register it again."
+        )
+    return done
 
 
 def insert(definition: Definition, source: str) -> Schedule | None:
