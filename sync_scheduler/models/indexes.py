@@ -39,6 +39,10 @@ class PartialIndex(models.Index):
         # `condition` of the parent stays unset: Django's own checks would warn on MySQL about
         # an index that we do create there.
         super().__init__(fields=fields, name=name)
+        if fallback is not None:
+            # By these MySQL's schema editor tells whether a foreign key would lose its index; it
+            # would make one where there is one, and `migrate sync_scheduler zero` would stop.
+            self.fields_orders = models.Index(fields=fallback, name=name).fields_orders
         self.where = where
         self.fallback = fallback
         self.unique = unique

@@ -93,3 +93,18 @@ def test_every_index_can_be_taken_away_and_made_again() -> None:
         found = connection.introspection.get_constraints(cursor, Run._meta.db_table)
     assert {"run_ready", "run_waiting"} <= set(found)
     assert ("run_parked" in found) == connection.features.supports_partial_indexes
+
+
+@pytest.mark.django_db(transaction=True)
+def test_everything_can_be_taken_away_and_made_again() -> None:
+    # C8
+    try:
+        for target in ("0001", "zero"):
+            call_command("migrate", "sync_scheduler", target, verbosity=0)
+        left = connection.introspection.table_names()
+    finally:
+        call_command("migrate", verbosity=0)
+    assert not [name for name in left if name.startswith("sync_scheduler_")]
+    make_run(guard=7, status="running")
+    with pytest.raises(IntegrityError):
+        make_run(guard=7, status="running")
