@@ -33,6 +33,10 @@ REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "
 _NOT_SETTINGS = re.compile(r"FAILPOINTS.*|SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?")
 
 
+# A hundred years. Far longer spans lead to times before the year 1, which nothing can hold.
+LONGEST_RETENTION_DAYS = 36_525
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Durations are in seconds unless the name says otherwise."""
@@ -219,11 +223,13 @@ def _range_faults(s: Settings) -> list[str]:
         found.append("LEADER_HEARTBEAT must be at most half of LEADER_LEASE.")
     if s.NODE_HEARTBEAT * 2 > s.NODE_LEASE:
         found.append("NODE_HEARTBEAT must be at most half of NODE_LEASE.")
-    if not s.MISFIRE_GRACE >= 3 * s.LEADER_LEASE:
+    if not 3 * s.LEADER_LEASE <= s.MISFIRE_GRACE < math.inf:
         found.append(
             "MISFIRE_GRACE must be at least 3 times LEADER_LEASE, or a change of leader"
-            " would turn slots into misfires."
+            " would turn slots into misfires; and it must not be infinite."
         )
+    if s.RETENTION_DAYS > LONGEST_RETENTION_DAYS:
+        found.append(f"RETENTION_DAYS must be at most {LONGEST_RETENTION_DAYS}, a hundred years.")
     found += [
         f"QUEUE_QUOTAS must give {queue!r} a number larger than 0."
         for queue, quota in s.QUEUE_QUOTAS.items()

@@ -47,8 +47,8 @@ class Exponential:
 
 def fixed(seconds: float) -> Fixed:
     """The same pause before every attempt."""
-    if not 0 <= seconds < math.inf:
-        raise InvalidJob(f"fixed({seconds}): the pause must be a number of at least 0.")
+    if not _are_numbers(seconds) or not 0 <= seconds < math.inf:
+        raise InvalidJob(f"fixed({seconds!r}): the pause must be a number of at least 0.")
     return Fixed(seconds=float(seconds))
 
 
@@ -59,11 +59,17 @@ def exponential(
 
     With `jitter` the pause is a random part of that.
     """
-    if not (0 <= base < math.inf and 0 <= maximum < math.inf and 1 <= factor < math.inf):
+    if not _are_numbers(base, factor, maximum) or not (
+        0 <= base < math.inf and 0 <= maximum < math.inf and 1 <= factor < math.inf
+    ):
         raise InvalidJob(
-            "exponential(): base and maximum must not be negative and factor must be at least 1,"
+            "exponential(): base and maximum must be numbers from 0 up and factor one from 1 up,"
             " and none of them may be infinite."
         )
     return Exponential(
         base=float(base), factor=float(factor), maximum=float(maximum), jitter=jitter
     )
+
+
+def _are_numbers(*values: object) -> bool:
+    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)

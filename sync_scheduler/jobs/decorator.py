@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
@@ -62,17 +63,17 @@ def job(
     """Declare a job: `@job` or `@job(max_attempts=3, ...)` above a function."""
 
     def declare(function: Callable[..., Any]) -> Job:
-        for option, names in (("aliases", aliases), ("sensitive", sensitive)):
-            if isinstance(names, str):  # its letters would be taken for names
-                label = name or f"{function.__module__}.{function.__qualname__}"
-                raise InvalidJob(
-                    f"Job {label!r}: {option} must be a list of names; write ({names!r},)."
-                )
+        if not hasattr(inspect.unwrap(function), "__code__"):
+            raise InvalidJob(
+                f"@job stands above a function, not {function!r};"
+                " options are given by name, as in @job(name=...)."
+            )
+        label = name or f"{function.__module__}.{function.__qualname__}"
         policy = Policy(
             queue=queue,
             priority=priority,
             max_attempts=max_attempts,
-            backoff=backoff or DEFAULT_BACKOFF,
+            backoff=DEFAULT_BACKOFF if backoff is None else backoff,
             timeout=_as_float(timeout),
             lease=_as_float(lease),
             atomic=atomic,
@@ -80,9 +81,10 @@ def job(
             concurrency_key=concurrency_key,
             rate_limit=None if rate_limit is None else parse_rate(rate_limit),
             retention=retention,
-            sensitive=tuple(sensitive),
+            sensitive=_names(label, "sensitive", sensitive),
         )
-        declared = Job(function, name=name, policy=policy, aliases=aliases, schedule=schedule)
+        former = _names(label, "aliases", aliases)
+        declared = Job(function, name=name, policy=policy, aliases=former, schedule=schedule)
         registry.add(declared)
         return declared
 
@@ -91,4 +93,14 @@ def job(
 
 def _as_float(seconds: Any) -> Any:
     """A whole number as a float; what is no number is left to be refused in words."""
-    return float(seconds) if isinstance(seconds, int) else seconds
+    is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
+    return float(seconds) if is_whole else seconds
+
+
+def _names(job: object, option: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str):  # its letters would be taken for names
+        raise InvalidJob(f"Job {job!r}: {option} must be a list of names; write ({given!r},).")
+    names = tuple(given) if isinstance(given, Iterable) else None
+    if names is None or not all(isinstance(one, str) for one in names):
+        raise InvalidJob(f"Job {job!r}: {option} must be a list of names, not {given!r}.")
+    return names

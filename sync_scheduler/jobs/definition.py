@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sync_scheduler import conf
 from sync_scheduler.errors import InvalidInput, InvalidJob
 from sync_scheduler.jobs import kinds, payload
 from sync_scheduler.jobs.backoff import Backoff, exponential
@@ -25,6 +26,8 @@ PRIORITIES = range(-100, 101)
 DEFAULT_BACKOFF = exponential()
 _LONGEST_DELAY = 1000 * 366 * 86_400.0
 _MOST_ATTEMPTS = 2**31 - 1
+_NO_TIME = dt.timedelta(0)
+LONGEST_RETENTION = dt.timedelta(days=conf.LONGEST_RETENTION_DAYS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,10 @@ class Policy:
             return found
         if self.priority not in PRIORITIES:
             found.append("priority must lie between -100 and 100")
-        if self.max_attempts < 1:
-            found.append("max_attempts must be at least 1")
+        if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
+            found.append("max_attempts must be at least 1, and fit into 32 bits")
+        if self.retention is not None and not _NO_TIME <= self.retention <= LONGEST_RETENTION:
+            found.append(f"retention must be 0 to {LONGEST_RETENTION.days} days, or None")
         if self.timeout is not None and not 0 < self.timeout < math.inf:
             found.append("timeout must be larger than 0, or None")
         if self.lease is not None and not 0 < self.lease < math.inf:
@@ -135,7 +140,7 @@ class Job:
     ) -> None:
         functools.update_wrapper(self, func)
         self.func = func
-        self.name = name or f"{func.__module__}.{func.__qualname__}"
+        self.name = f"{func.__module__}.{func.__qualname__}" if name is None else name
         self.policy = policy
         self.aliases = tuple(aliases)
         self.is_async = inspect.iscoroutinefunction(func)
@@ -159,8 +164,10 @@ class Job:
 
     def _check(self) -> None:
         faults = self.policy.faults()
-        if not 0 < len(self.name) <= 200 or not self.name.isprintable():
-            faults.append("its name must be 1 to 200 printable characters")
+        named: list[tuple[str, Any]] = [("its name", self.name)]
+        for what, name in (*named, *(("an alias", alias) for alias in self.aliases)):
+            if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+                faults.append(f"{what} must be 1 to 200 printable characters")
         if self.is_async and self.policy.atomic:
             faults.append(
                 "atomic=True needs a plain function, because a database transaction"

@@ -21,6 +21,7 @@ POLICY: Kinds = {
     "backoff": ((Backoff,), "fixed(...) or exponential(...)"),
     "timeout": (_NUMBER, "a number of seconds"),
     "lease": (_NUMBER, "a number of seconds"),
+    "atomic": ((bool,), "True or False"),
     "concurrency": ((int, _NONE), "a whole number"),
     "concurrency_key": ((str, Callable, _NONE), "a name or a function"),
     "retention": ((dt.timedelta, _NONE), "a timedelta"),
@@ -42,5 +43,6 @@ def faults(options: object, kinds: Kinds) -> list[str]:
         f"{name} must be {words}, not {type(value).__name__}"
         for name, (allowed, words) in kinds.items()
         # True is a whole number to Python, but not to every database.
-        if not isinstance(value := getattr(options, name), allowed) or isinstance(value, bool)
+        if not isinstance(value := getattr(options, name), allowed)
+        or (isinstance(value, bool) and bool not in allowed)
     ]

@@ -126,6 +126,8 @@ def test_an_empty_url_means_embedded_mode(
         ({"NODE_LEASE": math.inf}, "NODE_LEASE must be a number larger than 0"),
         ({"SHUTDOWN_GRACE": -1}, "SHUTDOWN_GRACE must be a number and not negative"),
         ({"MISFIRE_GRACE": math.nan}, "MISFIRE_GRACE must be at least 3 times"),
+        ({"MISFIRE_GRACE": math.inf}, "MISFIRE_GRACE must be at least 3 times"),
+        ({"RETENTION_DAYS": 999_999}, "RETENTION_DAYS must be at most 36525"),
         ({"LEADER_LEASE": 1, "LEADER_HEARTBEAT": 0.6}, "at most half of LEADER_LEASE"),
         ({"NODE_LEASE": 1}, "NODE_HEARTBEAT must be at most half"),
         ({"PAYLOAD_CODEC": 5}, "must be a text or None"),

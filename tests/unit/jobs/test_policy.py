@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sync_scheduler import InvalidInput, JobContext, UnknownJob, cron, exponential, fixed, job
+from sync_scheduler import (
+    InvalidInput,
+    JobContext,
+    UnknownJob,
+    cron,
+    exponential,
+    fixed,
+    job,
+)
 from sync_scheduler.errors import InvalidJob
 from sync_scheduler.jobs import registry
 from sync_scheduler.jobs.limits import parse_rate
@@ -61,6 +70,11 @@ def test_a_fixed_pause_is_fixed() -> None:
         lambda: exponential(factor=0.5),
         lambda: exponential(maximum=math.inf),
         lambda: exponential(base=math.nan),
+        lambda: fixed("10"),  # type: ignore[arg-type]
+        lambda: fixed(dt.timedelta(seconds=5)),  # type: ignore[arg-type]
+        lambda: fixed(True),
+        lambda: exponential(base="1"),  # type: ignore[arg-type]
+        lambda: exponential(maximum=None),  # type: ignore[arg-type]
     ],
 )
 def test_a_senseless_pause_is_refused(make: Callable[[], object]) -> None:
@@ -127,6 +141,25 @@ def test_a_step_that_could_not_be_remembered_is_refused_before_it_is_done(name: 
         ({"sensitive": "card"}, "sensitive must be a list of names; write ('card',)"),
         ({"schedule": "0 6 * * *"}, "schedule must be made by cron(), every() or once()"),
         ({"schedule": ["0 6 * * *"]}, "schedule must be made by cron(), every() or once()"),
+        ({"max_attempts": 2**31}, "max_attempts must be at least 1, and fit into 32 bits"),
+        ({"timeout": True}, "timeout must be a number of seconds, not bool"),
+        ({"lease": True}, "lease must be a number of seconds, not bool"),
+        ({"backoff": 0}, "backoff must be fixed(...) or exponential(...), not int"),
+        ({"backoff": False}, "backoff must be fixed(...) or exponential(...), not bool"),
+        ({"atomic": "no"}, "atomic must be True or False, not str"),
+        ({"atomic": None}, "atomic must be True or False, not NoneType"),
+        ({"retention": dt.timedelta(days=-1)}, "retention must be 0 to 36525 days"),
+        ({"retention": dt.timedelta.max}, "retention must be 0 to 36525 days"),
+        ({"name": 5}, "its name must be 1 to 200 printable characters"),
+        ({"name": ""}, "its name must be 1 to 200 printable characters"),
+        ({"name": b"x"}, "its name must be 1 to 200 printable characters"),
+        ({"aliases": 5}, "aliases must be a list of names, not 5"),
+        ({"aliases": (5,)}, "aliases must be a list of names, not (5,)"),
+        ({"aliases": None}, "aliases must be a list of names, not None"),
+        ({"aliases": ("",)}, "an alias must be 1 to 200 printable characters"),
+        ({"aliases": ("x" * 201,)}, "an alias must be 1 to 200 printable characters"),
+        ({"sensitive": (5,)}, "sensitive must be a list of names, not (5,)"),
+        ({"sensitive": None}, "sensitive must be a list of names, not None"),
         ({"queue": ""}, "queue"),
         ({"queue": "a\nb"}, "queue"),
         ({"name": "x" * 201}, "name"),
@@ -144,6 +177,22 @@ def test_a_policy_that_cannot_work_is_refused_in_words(options: dict[str, Any], 
     with pytest.raises(InvalidJob) as caught:
         job(**{"name": "tests.unit.bad", **options})(_nothing)
     assert words in str(caught.value)
+    assert registry.find("tests.unit.bad") is None
+
+
+class _Callable:
+    def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "what", ["billing.send", 5, _Callable, _Callable(), functools.partial(_nothing), len]
+)
+def test_what_is_no_function_is_refused_in_words(what: Any) -> None:
+    # B1: a name that is given without saying so, for one
+    with pytest.raises(InvalidJob, match="@job stands above a function"):
+        job(what)
+    with pytest.raises(InvalidJob, match="@job stands above a function"):
+        job(name="tests.unit.bad")(what)
     assert registry.find("tests.unit.bad") is None
 
 
