@@ -158,7 +158,7 @@ def _run_at(options: Options, now: dt.datetime) -> dt.datetime:
 def _existing(run: Run) -> Run:
     """The Run that holds the key already, if it is the same work."""
     assert run.dedupe is not None  # noqa: S101  # only a keyed insert can find its place taken
-    found = births.by_key(run.dedupe)
+    found = births.holder_of(run.dedupe)
     if found is None:
         raise KeyConflict(
             f"The key {run.key!r} was taken and freed again at this moment; submit once more."
@@ -169,9 +169,8 @@ def _existing(run: Run) -> Run:
 
 def require_same(found: Run, *, job: str, given: Any, key: str | None) -> None:
     """Raise unless the Run that holds a key is the work for which the key is used now."""
-    if (
-        not _is_same_job(found.job, job)
-        or codec.unseal(found.input, f"The input of Run {found.id}") != given
+    if not _is_same_job(found.job, job) or not payload.is_same(
+        codec.unseal(found.input, f"The input of Run {found.id}"), given
     ):
         raise KeyConflict(
             f"The key {key!r} belongs to Run {found.id} of job {found.job!r} with"

@@ -57,6 +57,23 @@ def is_sealed(value: Json) -> bool:
     return isinstance(value, dict) and len(value) == 1 and MARK in value
 
 
+def is_same(one: Json, other: Json) -> bool:
+    """Whether both say the same as JSON.
+
+    Python takes True for 1, and rows of PostgreSQL may hold a large float as a whole number.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float) and one != other:
+        # The database's number may have more digits than the float that it was.
+        return float in {type(one), type(other)} and float(one) == float(other)
+    return bool(one == other)
+
+
 # A text, which is left alone, or a number with a positive exponent.
 _LARGE = re.compile(r'"(?:[^"\\]|\\.)*"|[-.0-9]+e\+[0-9]+')
 

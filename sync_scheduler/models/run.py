@@ -200,11 +200,11 @@ class Run(Namespaced):
 
         return runs.join(self, timeout)
 
-    def cancel(self, reason: str = "", by: str = "") -> bool:
+    def cancel(self, reason: str | None = "", by: str = "") -> bool:
         """End it as cancelled unless it has ended. True if this call did."""
         from sync_scheduler.intake import runs
 
-        return runs.cancel(self, reason=reason, by=by)
+        return runs.cancel(self, reason=reason or "", by=by)
 
     def retry(self, by: str = "", key: str | None = None) -> Run:
         """The same job and input again, as a new Run that is linked to this one."""

@@ -90,14 +90,17 @@ def insert_many(template: Run, rows: Varying) -> list[Run]:
 
 
 def by_key(dedupe: uuid.UUID) -> Run | None:
-    found = Run.objects.filter(dedupe=dedupe)
-    run = found.first()
-    using = connection()
-    if run is None and using.in_atomic_block and using.features.has_select_for_update:
-        # MySQL's REPEATABLE READ hides what was committed after the transaction began, until it
-        # is locked.
-        run = found.select_for_update().first()
-    return run
+    return Run.objects.filter(dedupe=dedupe).first()
+
+
+def holder_of(dedupe: uuid.UUID) -> Run | None:
+    """The Run that has just kept another one from being stored under this key."""
+    found = by_key(dedupe)
+    if found is None and connection().vendor == "mysql" and connection().in_atomic_block:
+        # With REPEATABLE READ a transaction looks at rows as they were when it began to look; only
+        # what it locks it sees as it is.
+        found = Run.objects.filter(dedupe=dedupe).select_for_update().first()
+    return found
 
 
 # -------------------------------------------------------------------------- one

@@ -110,6 +110,13 @@ def test_a_waiting_run_is_cancelled_at_once_and_only_once() -> None:
     assert (last.kind, last.data) == ("cancelled", {"reason": "not needed", "by": "ann"})
 
 
+def test_a_cancel_needs_no_reason() -> None:
+    # B8
+    run = jobs.noop.submit()
+    assert run.cancel(reason=None)
+    assert run.reason == "cancelled"
+
+
 def test_a_cancel_that_comes_first_wins_against_the_completion() -> None:
     # B8
     run = jobs.noop.submit()

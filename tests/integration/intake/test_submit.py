@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
@@ -206,6 +208,51 @@ def test_the_same_key_with_something_else_is_a_conflict() -> None:
     with pytest.raises(KeyConflict, match="another input"):
         jobs.noop.using(key="sum").submit()
     assert Run.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        *((1, True), (0, False), ([1], [True]), ({"a": 1}, {"a": True}), ({"a": 1}, {"b": 1})),
+        *(("1", 1), ([1], [1, 2]), (None, 0), (1, 1.5), ({}, [])),
+    ],
+)
+def test_what_is_another_input_in_json_is_another_input(given: Any, other: Any) -> None:
+    # B5: Python takes True for 1
+    jobs.echo.using(key="same").submit(value=given)
+    with pytest.raises(KeyConflict):
+        jobs.echo.using(key="same").submit(value=other)
+
+
+@pytest.mark.parametrize("value", [1e23, [1e23], {"a": -1e23}, 1e22, 1.0, 0.1, 1e-7, 2**60, -0.0])
+def test_a_number_is_the_same_however_the_database_writes_it(value: Any) -> None:
+    # B5: PostgreSQL keeps 1e23 with all its zeros, and gives a whole number back
+    first = jobs.echo.using(key="same").submit(value=value)
+    assert jobs.echo.using(key="same").submit(value=value).id == first.id
+
+
+def test_a_key_that_others_took_meanwhile_is_found_in_an_old_snapshot() -> None:
+    # B5: MySQL with REPEATABLE READ
+    if connection.vendor != "mysql":
+        pytest.skip("others refuse to write on an old snapshot, or have none")
+
+    def submit_elsewhere() -> uuid.UUID:
+        try:
+            return jobs.echo.using(key="same").submit(value=1).id
+        finally:
+            connections.close_all()
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    try:
+        with transaction.atomic(), ThreadPoolExecutor(1) as elsewhere:
+            assert Run.objects.count() == 0  # from here on it looks at this moment
+            first = elsewhere.submit(submit_elsewhere).result()
+            assert jobs.echo.using(key="same").submit(value=1).id == first
+            with pytest.raises(KeyConflict, match="another input"):
+                jobs.echo.using(key="same").submit(value=2)
+    finally:
+        connection.close()
 
 
 def test_a_key_outlives_the_renaming_of_its_job() -> None:
