@@ -149,7 +149,7 @@ class Job:
         self.wraps_async = not self.is_async and inspect.iscoroutinefunction(innermost)
         code = innermost.__code__
         self.where = f"{func.__module__}.{func.__qualname__} (line {code.co_firstlineno})"
-        self.signature = Signature(func, self.name)
+        self.signature = Signature(func, self.name, sensitive=policy.sensitive)
         self.schedules = tuple((rule.name or self.name, rule) for rule in self._rules(schedule))
         self._check()
 

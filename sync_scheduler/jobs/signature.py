@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sync_scheduler.errors import InvalidInput, InvalidJob
@@ -22,8 +22,11 @@ from sync_scheduler.jobs.conversion import ANYTHING, Codec, Mismatch
 class Signature:
     """Compiled on first use: hints may name what is defined further down in the module."""
 
-    def __init__(self, func: Callable[..., Any], name: str) -> None:
+    def __init__(
+        self, func: Callable[..., Any], name: str, *, sensitive: Collection[str] = ()
+    ) -> None:
         self._func = func
+        self._sensitive = sensitive
         self._name = name
         parameters = list(inspect.signature(func).parameters.values())
         self.takes_context = bool(parameters) and parameters[0].name == "ctx"
@@ -111,8 +114,10 @@ class Signature:
             try:
                 encoded[name] = codecs.get(name, others).encode(value)
             except Mismatch as error:
+                # What a model's own validators say, behind a bracket, may hold the value.
+                said = str(error).split(" (")[0] if name in self._sensitive else str(error)
                 raise InvalidInput(
-                    f"Job {self._name!r}: argument {name!r} must be {error}."
+                    f"Job {self._name!r}: argument {name!r} must be {said}."
                 ) from None
             except RecursionError:
                 raise InvalidInput(

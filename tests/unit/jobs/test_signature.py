@@ -286,3 +286,24 @@ def test_a_pydantic_model_comes_back_by_whatever_names_it_is_read() -> None:
         with pytest.raises(InvalidInput, match="can be read again from its own JSON") as caught:
             signature.encode((), values | {name: value})
         assert "hunter2" not in str(caught.value)
+
+
+def test_what_a_model_says_of_a_secret_is_kept_back() -> None:
+    # S11: its own validators may quote the value
+    pydantic = pytest.importorskip("pydantic")
+
+    def refuse(number: str) -> str:
+        raise ValueError(f"no card has the number {number}")
+
+    card = pydantic.create_model(
+        "Card", number=(Annotated[str, pydantic.AfterValidator(refuse)], ...)
+    )
+
+    def pay(card: Any, other: Any = None) -> None: ...
+
+    pay.__annotations__.update(card=card, other=card)
+    signature = Signature(pay, "pay", sensitive=("card",))
+    with pytest.raises(InvalidInput, match=r"argument 'card' must be a Card\.$"):
+        signature.encode((), {"card": {"number": "canary-4711"}})
+    with pytest.raises(InvalidInput, match="no card has the number 5"):
+        signature.encode((), {"other": {"number": "5"}, "card": {"number": "6"}})
