@@ -133,7 +133,7 @@ def body_of(
 
 
 def _sent(request: HttpRequest, largest: int) -> dict[str, Any]:
-    if int(request.META.get("CONTENT_LENGTH") or 0) > largest:
+    if _length(request) > largest:
         raise Problem(413, f"The body is larger than {largest:,} bytes.")
     if request.content_type in _FORMS:
         form = {name: value for name, value in request.POST.items() if name != _CSRF_FIELD}
@@ -143,6 +143,8 @@ def _sent(request: HttpRequest, largest: int) -> dict[str, Any]:
                 400, "The body is JSON sent as a form; send it with Content-Type: application/json."
             )
         return form
+    if len(request.body) > largest:  # of one that is sent in chunks, nothing says it before
+        raise Problem(413, f"The body is larger than {largest:,} bytes.")
     if not request.body.strip():
         return {}
     try:
@@ -152,6 +154,13 @@ def _sent(request: HttpRequest, largest: int) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Problem(400, "The body must be a JSON object.")
     return given
+
+
+def _length(request: HttpRequest) -> int:
+    try:
+        return int(request.META.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        raise Problem(400, "Content-Length must be a number.") from None
 
 
 def key_of(given: Mapping[str, Any]) -> str | None:

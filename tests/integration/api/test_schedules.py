@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from sync_scheduler import signals
+from sync_scheduler.api.endpoint import LARGEST_BODY, Problem, body_of
 from sync_scheduler.models import Run, Schedule
 from tests.integration.api.rows import a_run, a_schedule, many_runs
 from tests.integration.api.test_access import Staff
@@ -174,6 +175,27 @@ def test_a_bad_body_is_refused_and_stores_nothing(
     assert response.status_code == status
     assert why in response.json()["error"]
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("length", ["abc", "1e3", "9" * 5_000])
+def test_a_length_that_is_no_number_is_refused(length: str, token: Client) -> None:
+    # S18
+    a_schedule("sums")
+    address = "/scheduler/v1/schedules/sums/trigger"
+    response = token.post(address, "{}", content_type="application/json", CONTENT_LENGTH=length)
+    assert (response.status_code, response.json()) == (
+        400,
+        {"error": "Content-Length must be a number."},
+    )
+
+
+def test_a_large_body_that_did_not_say_so_is_refused() -> None:
+    # S18: it was sent in chunks, for one
+    body = '{"key": "' + "k" * LARGEST_BODY + '"}'
+    request = RequestFactory().post("/", body, content_type="application/json")
+    del request.META["CONTENT_LENGTH"]
+    with pytest.raises(Problem, match="larger than"):
+        body_of(request, {"key": str})
 
 
 def test_a_plain_form_is_understood_too(token: Client) -> None:
