@@ -319,6 +319,7 @@ def test_a_zone_is_a_known_name_and_never_a_path(
     zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # S20
+    cron("0 1 * * *", tz="Europe/Berlin")  # the list of known zones is read once, from files
     opened: list[str] = []
     monkeypatch.setattr(Path, "open", lambda self, *given, **more: opened.append(str(self)))
     with pytest.raises(InvalidRule):
