@@ -61,7 +61,7 @@ class Pauses(ScheduleSection):
         choices = _pause_choices(schedule)
         form = PauseForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
-            until = self._until(form, schedule, request.POST.get("choice", ""), choices)
+            until = self._until(form, schedule, request.POST.get("choice", ""))
             if not form.errors:
                 note = form.cleaned_data["note"]
                 schedule.pause(
@@ -89,18 +89,11 @@ class Pauses(ScheduleSection):
             extra={"choices": choices},
         )
 
-    def _until(
-        self,
-        form: PauseForm,
-        schedule: Schedule,
-        choice: str,
-        choices: list[dict[str, Any]],
-    ) -> dt.datetime | None:
+    def _until(self, form: PauseForm, schedule: Schedule, choice: str) -> dt.datetime | None:
         """The time that the button stands for; naive input is on the schedule's own clock."""
-        for known in choices:
-            if known["key"] == choice:
-                at: dt.datetime | None = known["at"]
-                return at
+        likely = _likely_ends(schedule, clock.now()).get(choice)
+        if likely is not None:
+            return likely
         wanted: dt.datetime | None = form.cleaned_data["until"]
         if wanted is None:
             if choice == "date":
@@ -140,23 +133,30 @@ def _on_resume(schedule: Schedule) -> str:
     return _("It goes on with its next slot; what passed meanwhile is not made up for.")
 
 
+def _likely_ends(schedule: Schedule, now: dt.datetime) -> dict[str, dt.datetime]:
+    """By button; on a Sunday two of them mean the same, and a page may be older than today."""
+    today = now.astimezone(zoneinfo.ZoneInfo(schedule.timezone)).date()
+    days = {"tomorrow": 1, "monday": 7 - today.weekday()}
+    return {
+        key: first_instant(
+            schedule.timezone,
+            dt.datetime.combine(today + dt.timedelta(days=number), dt.time(_MORNING)),
+        )
+        for key, number in days.items()
+    }
+
+
 def _pause_choices(schedule: Schedule) -> list[dict[str, Any]]:
     """Buttons for the likely ends of a pause, each with how many slots it skips."""
     now = clock.now()
-    today = now.astimezone(zoneinfo.ZoneInfo(schedule.timezone)).date()
-    tomorrow = today + dt.timedelta(days=1)
-    monday = today + dt.timedelta(days=7 - today.weekday())
     found: list[dict[str, Any]] = []
-    for key, day in (("tomorrow", tomorrow), ("monday", monday)):
-        if any(one["day"] == day for one in found):
+    for key, at in _likely_ends(schedule, now).items():
+        if any(one["at"] == at for one in found):
             continue
-        wall = dt.datetime(day.year, day.month, day.day, _MORNING)  # noqa: DTZ001  # on the wall
-        at = first_instant(schedule.timezone, wall)
         skipped = min(slots.count(schedule.recurrence, now, at), _MOST_SKIPPED)
         found.append(
             {
                 "key": key,
-                "day": day,
                 "at": at,
                 "title": _("Pause until %(at)s")
                 % {"at": moments.wall(at, schedule.timezone, now=now)},

@@ -124,6 +124,21 @@ def test_pause_takes_a_note_and_an_end_and_shows_both(browser: Client) -> None:
     assert logged()[0].startswith("Paused until Mon ")
 
 
+def test_a_page_of_saturday_pauses_until_monday_on_sunday_too(browser: Client) -> None:
+    # A17: on a Sunday the button is not shown beside the one that says the same
+    schedule = rows.schedule()
+    now = clock.now()
+    sunday = (now + dt.timedelta(days=6 - now.weekday())).replace(hour=12)
+    with clock.shifted(sunday - now):
+        address = url("schedule", "pause", schedule.id)
+        page = browser.get(address).content.decode()
+        assert (page.count('value="tomorrow"'), page.count('value="monday"')) == (1, 0)
+        browser.post(address, {"note": "x", "choice": "monday"})
+    schedule.refresh_from_db()
+    assert schedule.paused_until is not None
+    assert schedule.paused_until.date() == sunday.date() + dt.timedelta(days=1)
+
+
 def test_pause_asks_what_becomes_of_the_slots_meanwhile(browser: Client) -> None:
     # A17
     schedule = rows.schedule(rule=cron("* * * * *", tz="UTC"))
@@ -395,7 +410,7 @@ def test_check_shows_the_next_runs_and_clock_changes_and_saves_nothing(browser: 
     page = browser.post(address, form).content.decode()
     assert "Every day at 02:30, Europe/Berlin" in page
     assert "02:30 does not exist in Europe/Berlin" in page
-    assert re.search(r"Next run: was \w+ \d+ \w+ 02:00 \w+, now ", page)
+    assert re.search(r"Next run: was \w+ \d+ \w+ 0[23]:00 \w+, now ", page)
     schedule.refresh_from_db()
     assert schedule.expression == "0 2 * * *"
 
