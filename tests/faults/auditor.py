@@ -126,12 +126,10 @@ def _not_ended(survivors: list[Survivor]) -> list[str]:
 
 
 def _at_rest(subject: Subject, survivors: list[Survivor]) -> list[str]:
-    wrong = _eventually(
-        lambda: resources.nothing_leaks(survivors, subject.database_ports), seconds=10
-    )
+    wrong = _eventually(lambda: resources.nothing_leaks(survivors, subject.database_ports))
     address = subject.redis_address
     if address is not None and any(one.works for one in survivors):
-        wrong += _eventually(lambda: resources.queues_are_bounded(address), seconds=10)
+        wrong += _eventually(lambda: resources.queues_are_bounded(address))
     return wrong
 
 

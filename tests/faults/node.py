@@ -54,7 +54,7 @@ class Node:
                 raise AssertionError(f"the node ended while starting\n{self.output()}")
             return self.has_started
 
-        wait_until(started, seconds=40, what="the node has started")
+        wait_until(started, seconds=90, what="the node has started")
         self.descriptors = resources.descriptors(self.pid)
 
     def survivor(self) -> Survivor:
@@ -86,7 +86,7 @@ class Node:
     def all_children(self) -> list[psutil.Process]:
         """The same, when each has been forked, which a node that says "started" goes on with."""
         wait_until(
-            lambda: len(self.children()) >= self.processes, seconds=20, what="every child is there"
+            lambda: len(self.children()) >= self.processes, seconds=60, what="every child is there"
         )
         return self.children()
 
@@ -98,12 +98,12 @@ class Node:
     def kill(self) -> None:
         """SIGKILL of the parent alone; its children must not outlive it by themselves."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def kill_all(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -114,7 +114,7 @@ class Node:
     def thaw(self) -> None:
         os.killpg(self.pid, signal.SIGCONT)
 
-    def stop(self, seconds: float = 40) -> int:
+    def stop(self, seconds: float = 90) -> int:
         """SIGTERM, and how it ended."""
         if self.is_running:
             self.signal(signal.SIGTERM)

@@ -49,7 +49,8 @@ def survive(site: Site, *, rounds: int) -> None:
         fleet.add("--no-work", **site.armed("in_dispatch=stop,limit=1"))
     fleet.add("--no-dispatch", "--processes=1", "--threads=2")
     fleet.wait_started()
-    coming = slots.every_second(10, 5 * rounds + 5)
+    # Enough for the last round, in which a leader is stopped while it dispatches.
+    coming = slots.every_second(10, int(bound(5, beside_others=8)) * rounds + 5)
     takeovers, retreats = [], []
     for number in range(rounds):
         # At another moment of the second each time.

@@ -47,7 +47,7 @@ class Member:
         """As a power cut would."""
         if self.is_running:
             self.signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def freeze(self) -> None:
         self.signal(signal.SIGSTOP)
@@ -55,7 +55,7 @@ class Member:
     def thaw(self) -> None:
         self.signal(signal.SIGCONT)
 
-    def end(self, seconds: float = 20) -> int:
+    def end(self, seconds: float = 60) -> int:
         """Ask it to stop; its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(seconds)
@@ -210,11 +210,18 @@ class Cluster:
         pid = int(rows[0][0].split(":")[1]) if rows and rows[0][0] else None
         return next((m for m in self.members if m.pid == pid and m.is_running), None)
 
-    def await_leader(self, seconds: float = 30, but: Member | None = None) -> Member:
-        wait_until(lambda: self.leader() not in (None, but), seconds=seconds, what="somebody leads")
-        found = self.leader()
-        assert found is not None
-        return found
+    def await_leader(self, seconds: float = 60, but: Member | None = None) -> Member:
+        found: list[Member] = []
+
+        def is_led() -> bool:
+            leader = self.leader()
+            if leader is not None and leader is not but:
+                found.append(leader)
+            return bool(found)
+
+        # Asked once only: a moment later its lease may have run out.
+        wait_until(is_led, seconds=seconds, what="somebody leads")
+        return found[0]
 
     def logs(self) -> str:
         return "\n".join(f"== {m.log.name}\n{m.log.read_text()[-4000:]}" for m in self.members)

@@ -28,7 +28,8 @@ def test_every_slot_survives_a_leader_killed_every_five_seconds(
         cluster.register_seconds(SCHEDULES, overlap="concurrent")
         began = time.monotonic()
         killed = 0
-        while time.monotonic() - began < seconds:
+        # However long a slow machine takes for it.
+        while killed < seconds * 15 // 100 or time.monotonic() - began < seconds:
             leader = cluster.await_leader()
             leader.kill()
             killed += 1
@@ -39,9 +40,8 @@ def test_every_slot_survives_a_leader_killed_every_five_seconds(
         until = cluster.value("SELECT CLOCK_TIMESTAMP()")
         wait_until(
             lambda: cluster.value("SELECT MIN(next_run_at) FROM sync_scheduler_schedule") > until,
-            seconds=20,
+            seconds=60,
             what="everything due has been dispatched",
         )
 
-        assert killed >= seconds * 15 // 100
         assert_every_second_once(cluster, schedules=SCHEDULES, at_least=seconds)

@@ -26,14 +26,11 @@ def test_a_frozen_leader_dispatches_nothing_when_it_wakes(
         for round_number in range(6):
             # At another moment of the second each time, so that a tick is hit now and then.
             time.sleep(1 + round_number / 6)
-            leader, epoch = cluster.await_leader(), cluster.epoch()
+            leader = cluster.await_leader()
             leader.freeze()
             try:
-                wait_until(
-                    lambda epoch=epoch: cluster.epoch() > epoch,  # type: ignore[misc]
-                    seconds=10,
-                    what="the next term has begun",
-                )
+                # It may have lost the lead just before, on a busy machine.
+                cluster.await_leader(but=leader)
                 time.sleep(3 * LEASE)
             finally:
                 leader.thaw()
@@ -41,7 +38,7 @@ def test_a_frozen_leader_dispatches_nothing_when_it_wakes(
         until = cluster.value("SELECT CLOCK_TIMESTAMP()")
         wait_until(
             lambda: cluster.value("SELECT MIN(next_run_at) FROM sync_scheduler_schedule") > until,
-            seconds=20,
+            seconds=60,
             what="everything due has been dispatched",
         )
 
@@ -90,7 +87,7 @@ def test_what_was_changed_while_the_leader_was_frozen_is_respected(
                     )
                     >= 2
                 ),
-                seconds=20,
+                seconds=60,
                 what="the untouched schedules go on",
             )
             wrong = cluster.query(

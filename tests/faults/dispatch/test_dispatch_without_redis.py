@@ -22,7 +22,7 @@ def settle(cluster: Cluster) -> None:
     until = cluster.value("SELECT CLOCK_TIMESTAMP()")
     wait_until(
         lambda: cluster.value("SELECT MIN(next_run_at) FROM sync_scheduler_schedule") > until,
-        seconds=20,
+        seconds=60,
         what="everything due has been dispatched",
     )
 

@@ -66,9 +66,10 @@ def test_an_async_handler_behind_a_plain_decorator_is_cancelled(working: Site) -
 
 
 def test_an_async_handler_behind_a_plain_decorator_has_its_timeout(working: Site) -> None:
-    # B15: and its process need not be killed for it
+    # B15: and its process need not be killed for it; not so soon that it may strike before the
+    # handler has begun
     before = {child.pid for child in working.nodes[0].all_children()}
-    run = done(working, jobs.async_wrapped_wait.using(timeout=0.3).submit())
+    run = done(working, jobs.async_wrapped_wait.using(timeout=2).submit())
     assert run.status == "timed_out"
     working.wait_line("tidy", str(run.id))
     assert before == {child.pid for child in working.nodes[0].children()}

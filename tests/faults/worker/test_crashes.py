@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sync_scheduler.models import Attempt, Run
-from tests.faults.harness import Site, audit
+from tests.faults.harness import QUICK, Site, audit
 from tests.services.server import wait_until
 from tests.testapp import jobs
 
@@ -64,8 +64,8 @@ def test_a_handler_that_holds_the_interpreter_for_three_leases_keeps_its_run(sit
     site.start("--no-dispatch", "--processes=1")
     # A second node with a dispatcher sweeps what looks lost, all the time.
     site.start("--no-work")
-    run = jobs.hold_gil.submit(seconds=6)
-    site.wait_ended([run], 30)
+    run = jobs.hold_gil.submit(seconds=3 * round(float(QUICK["SYNC_SCHEDULER_NODE_LEASE"])))
+    site.wait_ended([run])
     run.refresh_from_db()
     assert (run.status, run.result, run.attempt) == ("completed", "let go", 1)
     assert site.starts(run) == 1
@@ -117,7 +117,7 @@ def test_a_killed_child_is_replaced_and_its_run_taken_up_again(site: Site) -> No
     assert run.status == "completed"
     assert [a.outcome for a in run.attempts.all()] == ["crashed", "completed"]
     assert "SIGKILL" in Attempt.objects.filter(run=run, outcome="crashed").get().error
-    wait_until(lambda: len(node.children()) == 1, seconds=10, what="a child is there")
+    wait_until(lambda: len(node.children()) == 1, seconds=40, what="a child is there")
 
 
 def test_children_are_recycled_after_so_many_runs(site: Site) -> None:
@@ -139,8 +139,8 @@ def test_a_node_whose_nursery_is_killed_ends_with_an_error_and_loses_nothing(sit
     nursery = node.children()[0].parent()
     assert nursery is not None
     nursery.kill()
-    assert node.process.wait(20) != 0
+    assert node.process.wait(60) != 0
     site.start("--processes=1")
-    site.wait_ended([run], 30)
+    site.wait_ended([run])
     run.refresh_from_db()
     assert run.status == "completed"

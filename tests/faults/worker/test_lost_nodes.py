@@ -10,7 +10,7 @@ import pytest
 
 from sync_scheduler import clock
 from sync_scheduler.models import Node, Run
-from tests.faults.harness import Site, audit
+from tests.faults.harness import QUICK, Site, audit
 from tests.faults.node import Node as Process
 from tests.faults.seed import chance
 from tests.testapp import jobs
@@ -41,7 +41,7 @@ def test_a_node_that_lives_keeps_its_long_run(site: Site) -> None:
     # B9
     site.start("--no-dispatch", "--processes=1")
     site.start("--no-work")
-    run = jobs.wait.submit(seconds=5)
+    run = jobs.wait.submit(seconds=2 * float(QUICK["SYNC_SCHEDULER_NODE_LEASE"]) + 1)
     site.wait_ended([run])
     run.refresh_from_db()
     assert (run.status, run.attempt, site.starts(run)) == ("completed", 1, 1)

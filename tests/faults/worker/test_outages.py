@@ -10,7 +10,7 @@ import psycopg
 import redis
 
 from sync_scheduler.models import Run
-from tests.faults.harness import Site, audit
+from tests.faults.harness import QUICK, Site, audit, pause
 from tests.services import Server, pgbouncer, redis_cluster, redis_server
 from tests.services.plugin import provide
 from tests.testapp import jobs
@@ -210,6 +210,7 @@ def test_a_node_waits_out_a_postgresql_that_is_away_for_longer_than_a_lease(
     site.wait(lambda: "cannot be used" in node.output(), "the node has noticed")
     gate.touch()
     site.wait(lambda: "outcomes wait" in node.output(), "its outcome waits")
+    pause(float(QUICK["SYNC_SCHEDULER_NODE_LEASE"]))
     own_postgres.launch()
     _reconnect()
     site.wait_ended([run])

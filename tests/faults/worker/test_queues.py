@@ -18,9 +18,9 @@ def test_nothing_of_a_paused_queue_starts_until_it_is_resumed(site: Site) -> Non
     site.start()
     waiting = jobs.noop.using(queue="mail", priority=100).submit()
     others = [jobs.noop.submit() for _ in range(5)]
-    wait_until(lambda: all(map(is_completed, others)), seconds=30, what="the others are done")
+    wait_until(lambda: all(map(is_completed, others)), seconds=60, what="the others are done")
     assert Run.objects.get(pk=waiting.pk).status == "submitted"
 
     assert Queue.objects.resume("mail") is True
-    wait_until(lambda: is_completed(waiting), seconds=30, what="the resumed queue is served")
+    wait_until(lambda: is_completed(waiting), seconds=60, what="the resumed queue is served")
     assert Queue.objects.resume("mail") is False
