@@ -204,9 +204,10 @@ def test_a_dry_backfill_says_what_it_would_do_and_does_nothing() -> None:
 def test_a_backfill_fills_each_slot_once() -> None:
     # A17, A7
     an_hourly_schedule()
-    found = scheduler_json("backfill", "hourly", *a_past())
+    past = a_past()
+    found = scheduler_json("backfill", "hourly", *past)
     assert found["submitted"] == 2
-    assert scheduler_json("backfill", "hourly", *a_past())["submitted"] == 0
+    assert scheduler_json("backfill", "hourly", *past)["submitted"] == 0
     runs = Run.objects.filter(trigger="backfill")
     assert {str(run.id) for run in runs} == {one["run"] for one in found["slots"]}
 

@@ -18,6 +18,13 @@ pytestmark = pytest.mark.django_db
 WEEK = dt.timedelta(days=7)
 
 
+@pytest.fixture(autouse=True)
+def _the_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a minute may begin between two steps, and with it a slot that is on time."""
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+
+
 def as_of_last_week(**options: str) -> Schedule:
     """A schedule, a leader, a node and a Run as the backup has them."""
     then = clock.now() - WEEK
