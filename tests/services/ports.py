@@ -1,4 +1,9 @@
-"""Free ports, from a range that outgoing connections never take."""
+"""Free ports, from a range that outgoing connections never take.
+
+A server binds its port a while after it was chosen (a database is made before), and a test that
+stops one wants to start it on the same port again. Suites that run beside each other must not take
+it meanwhile: whoever chose a port keeps its number to himself until his process ends.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ def free_port() -> int:
     generator = random.SystemRandom()
     for _ in range(200):
         port = generator.randint(FIRST, LAST)
-        if _is_free(port) and _is_free(port + BUS_OFFSET):
+        if _is_free(port) and _is_free(port + BUS_OFFSET) and _reserve(port):
             return port
     raise RuntimeError(f"no free port between {FIRST} and {LAST}")
 
@@ -27,4 +32,17 @@ def _is_free(port: int) -> bool:
             probe.bind(("127.0.0.1", port))
         except OSError:
             return False
+    return True
+
+
+def _reserve(port: int) -> bool:
+    """Take the same number of UDP, which no server here speaks and the kernel gives back."""
+    mark = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        mark.bind(("127.0.0.1", port))
+    except OSError:
+        mark.close()
+        return False
+    # Open until this process ends; not inherited by those that it starts.
+    mark.detach()
     return True

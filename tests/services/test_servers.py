@@ -16,7 +16,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.services import Server, Unavailable, pgbouncer, redis_cluster, redis_server
+from tests.services import Server, Unavailable, pgbouncer, ports, redis_cluster, redis_server
 from tests.services.mariadb_server import connect as connect_mariadb
 from tests.services.mariadb_server import fresh_database as fresh_mariadb
 from tests.services.plugin import provide
@@ -191,6 +191,30 @@ def test_servers_end_when_the_test_run_is_killed(tmp_path: Path) -> None:
 
     wait_until(is_gone, seconds=10, what="the orphan has ended")
     shutil.rmtree(folder)
+
+
+def test_a_port_that_one_run_has_chosen_is_not_given_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Nobody listens there yet, or not any more.
+    monkeypatch.setattr(ports, "FIRST", 11_900)
+    monkeypatch.setattr(ports, "LAST", 11_919)
+    code = (
+        "import sys\n"
+        "from tests.services import ports\n"
+        "ports.FIRST, ports.LAST = 11_900, 11_919\n"
+        "print(*(ports.free_port() for _ in range(6)), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        theirs = {int(port) for port in run.stdout.readline().split()}
+        ours = {ports.free_port() for _ in range(6)}
+        run.communicate()
+    assert (len(theirs), len(ours)) == (6, 6)
+    assert not ours & theirs
 
 
 def refuse() -> NoReturn:
