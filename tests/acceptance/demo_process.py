@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.cookiejar
 import json
 import os
@@ -82,7 +83,8 @@ class Demo:
         at: TracebackType | None,
     ) -> None:
         for process in self.processes():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
         self._reader.join()
         if error is not None:
@@ -101,12 +103,11 @@ class Demo:
         """Everything that this demo has started and that still lives, itself included."""
         found = []
         for process in psutil.process_iter():
-            try:
+            # It may end between any two questions.
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
                 is_ours = os.getsid(process.pid) == self._process.pid
-            except ProcessLookupError:
-                continue
-            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
         return found
 
     def process_of(self, command: str) -> psutil.Process:

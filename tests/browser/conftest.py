@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from sync_scheduler import clock
@@ -32,6 +32,9 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 ROOT = Path(__file__).resolve().parents[2]
+# A deadline, not a measure: the machine may be busy with everything else.
+DEADLINE = 60_000
+expect.set_options(timeout=DEADLINE)
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
 
@@ -46,7 +49,7 @@ def nothing_is_kept(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> 
     monkeypatch.setattr(feed, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(stream, "THREAD_HEARTBEAT_SECONDS", 0.2)
     yield
-    deadline = clock.monotonic() + 20
+    deadline = clock.monotonic() + 60
     while seats.taken() and clock.monotonic() < deadline:
         clock.sleep(0.05)
     assert seats.taken() == 0, "a stream outlives its reader"
@@ -107,13 +110,14 @@ def visit(
         color_scheme="dark" if dark else "light",
         java_script_enabled=scripts,
     )
-    # A deadline, not a measure: the machine may be busy with everything else.
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(DEADLINE)
     page = context.new_page()
     page.goto(f"{server.url}/admin/login/?next=/admin/")
     page.fill("#id_username", "ops")
     page.fill("#id_password", "secret")
-    page.click("input[type=submit]")
+    # Whoever asks for the next page before the answer is there has not logged in.
+    with page.expect_navigation(url="**/admin/"):
+        page.click("input[type=submit]")
     return Visitor(page, server.url)
 
 
