@@ -92,7 +92,7 @@ def test_the_documented_user_is_enough_for_everything(settings: Settings) -> Non
     acl = ["user default off", documented_user(), "user root on >root ~* &* +@all"]
     with provide("redis", lambda: redis_server.start(acl=acl)) as server:
         url = server.url.replace("redis://", "redis://scheduler:change-me@")
-        settings.SYNC_SCHEDULER = {"REDIS_URL": url}
+        settings.SYNC_SCHEDULER = {"REDIS_URL": url, "REDIS_TIMEOUT": 10.0}
         run, late = jobs.add.submit(a=1, b=2), jobs.add.using(delay=3600).submit(a=0, b=0)
         assert late.cancel()
         announcer.flush(10)

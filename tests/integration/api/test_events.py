@@ -217,7 +217,7 @@ def test_a_stream_that_holds_a_thread_ends_soon(
 ) -> None:
     # S23
     assert stream.THREAD_LIFETIME_SECONDS < stream.LIFETIME_SECONDS
-    monkeypatch.setattr(stream, "THREAD_LIFETIME_SECONDS", 0.1)
+    monkeypatch.setattr(stream, "THREAD_LIFETIME_SECONDS", 1.0)
     monkeypatch.setattr(stream, "THREAD_HEARTBEAT_SECONDS", 0.0)
     text = text_of(ask_a_threaded_server(token))
     assert text.count(": alive") >= 1
@@ -282,7 +282,7 @@ def test_a_quiet_stream_gives_signs_of_life_and_ends_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # S23
-    monkeypatch.setattr(stream, "LIFETIME_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "LIFETIME_SECONDS", 2.0)
     monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.02)
 
     async def watch() -> None:

@@ -196,7 +196,7 @@ def test_an_acl_user_with_only_the_namespaces_keys_is_enough(settings: Settings)
     ]
     with provide("redis", lambda: redis_server.start(acl=users)) as server:
         url = server.url.replace("redis://", "redis://app:se%25cret@")
-        settings.SYNC_SCHEDULER = {"REDIS_URL": url}
+        settings.SYNC_SCHEDULER = {"REDIS_URL": url, "REDIS_TIMEOUT": 10.0}
         client.require_usable()
         assert "cret" not in client.shown_url()
         one = one_entry()
@@ -212,7 +212,7 @@ def test_a_socket_in_the_file_system_does_everything_that_a_port_does(settings: 
         stack.enter_context(
             provide("redis", lambda: redis_server.start(settings={"unixsocket": str(path)}))
         )
-        settings.SYNC_SCHEDULER = {"REDIS_URL": f"unix://{path}?db=1"}
+        settings.SYNC_SCHEDULER = {"REDIS_URL": f"unix://{path}?db=1", "REDIS_TIMEOUT": 10.0}
         client.require_usable()
         assert client.shown_url() == f"unix://{path}"
         one, two = one_entry(), one_entry()
@@ -231,7 +231,8 @@ def test_a_sentinel_leads_to_the_master(settings: Settings) -> None:
         redis_server.start_sentinel(("main", master)) as sentinel,
     ):
         settings.SYNC_SCHEDULER = {
-            "REDIS_URL": f"redis+sentinel://{sentinel.host}:{sentinel.port}/main/0"
+            "REDIS_URL": f"redis+sentinel://{sentinel.host}:{sentinel.port}/main/0",
+            "REDIS_TIMEOUT": 10.0,
         }
         client.require_usable()
         one, two = one_entry(), one_entry()
@@ -276,7 +277,7 @@ def test_a_cluster_does_everything_that_one_server_does(
     settings: Settings, cluster: redis_cluster.Cluster
 ) -> None:
     # C8
-    settings.SYNC_SCHEDULER = {"REDIS_URL": cluster.url}
+    settings.SYNC_SCHEDULER = {"REDIS_URL": cluster.url, "REDIS_TIMEOUT": 10.0}
     client.require_usable()
     one, two = one_entry(), one_entry()
     ready_queue.push([one, two])

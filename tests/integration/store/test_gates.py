@@ -178,5 +178,7 @@ def test_what_was_put_off_starts_when_its_time_has_come() -> None:
     passed = gates.claim_through_gates(runs, "node", limit)
     starts = dict(passed.delayed)
     assert set(starts) == set(runs[2:])
-    wait_until(lambda: database_now() >= max(starts.values()), seconds=5, what="the second is over")
+    wait_until(
+        lambda: database_now() >= max(starts.values()), seconds=30, what="the second is over"
+    )
     assert len(gates.claim_through_gates(runs[2:], "node", limit).claims) == 2

@@ -32,7 +32,7 @@ def _with_redis(
 
 
 def take() -> ready_queue.Taken:
-    assert announcer.flush(5)
+    assert announcer.flush(30)
     return ready_queue.take(["default"], 10)
 
 
