@@ -17,7 +17,7 @@ import sync_scheduler
 from sync_scheduler import conf
 from sync_scheduler.coordination import announcer
 from sync_scheduler.jobs import registry
-from sync_scheduler.processes import health
+from sync_scheduler.processes import health, offspring
 from sync_scheduler.processes.child import Child
 from sync_scheduler.processes.dispatcher import Dispatcher
 from sync_scheduler.processes.nursery import Nursery
@@ -144,8 +144,7 @@ class Service:
         self.stop(at_once=self._signals > 1)
 
     def _child_main(self, control: socket.socket, orders: socket.socket, slate: int) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        offspring.keep_for_ourselves([control, orders])
         Child(control, orders, Slate.of(slate), self._threads).serve()
 
     def _leave(self) -> None:

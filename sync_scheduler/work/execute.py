@@ -31,6 +31,7 @@ from sync_scheduler.store.locking import alias, connection
 from sync_scheduler.store.outcomes import Ending, record
 from sync_scheduler.work import awaiting
 from sync_scheduler.work.backing import WorkerBacking, without_secrets
+from sync_scheduler.work.copies import Original
 from sync_scheduler.work.wire import Order, Report
 
 logger = logging.getLogger(__name__)
@@ -48,8 +49,10 @@ def execute(order: Order, backing: WorkerBacking) -> Report:
         job = registry.get(order.job)
         if job.policy.atomic:
             return _execute_atomic(job, order, backing, started)
-        value = job.func(*_arguments(job, order, backing), **_input(job, order))
-        return _done(order, started, awaiting.settled(job, value, backing))
+        with Original():
+            value = job.func(*_arguments(job, order, backing), **_input(job, order))
+            value = awaiting.settled(job, value, backing)
+        return _done(order, started, value)
     except asyncio.CancelledError as error:
         return outcome_of(order, started, _why_cancelled(error, backing))
     except LeaseLost as error:
@@ -71,7 +74,8 @@ async def aexecute(order: Order, backing: WorkerBacking) -> Report:
         await sync_to_async(close_old_connections)()
         job = registry.get(order.job)
         arguments = _arguments(job, order, backing)
-        value = await job.func(*arguments, **_input(job, order))
+        with Original():
+            value = await job.func(*arguments, **_input(job, order))
         return _done(order, started, value)
     except asyncio.CancelledError as error:
         return outcome_of(order, started, _why_cancelled(error, backing))
@@ -201,7 +205,8 @@ def _execute_atomic(job: Job, order: Order, backing: WorkerBacking, started: flo
     """The handler's writes and the Run's completion, in one transaction or not at all."""
     after_commit: list[Callable[[], None]] = []
     with transaction.atomic(using=alias()):
-        value = job.func(*_arguments(job, order, backing), **_input(job, order))
+        with Original():
+            value = job.func(*_arguments(job, order, backing), **_input(job, order))
         if connection().needs_rollback:
             raise SchedulerError(
                 "The handler rolled its transaction back without raising; nothing was kept."

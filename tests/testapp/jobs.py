@@ -12,7 +12,10 @@ import ctypes
 import datetime as dt
 import fcntl
 import functools
+import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -510,3 +513,49 @@ def bomb() -> None:
     """Submits two of itself."""
     for _ in range(2):
         bomb.using(queue="bombs").submit()
+
+
+def _sleeping_copy() -> multiprocessing.process.BaseProcess:
+    copy = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    copy.start()
+    return copy
+
+
+@job(name="tests.end_process")
+def end_process(what: str) -> int | None:
+    """Starts a process that would take a minute, and ends it as anybody would."""
+    if what == "copy":
+        copy = _sleeping_copy()
+        copy.terminate()
+        copy.join()
+        return copy.exitcode
+    with subprocess.Popen(["sleep", "60"]) as program:
+        program.terminate()
+        return program.wait()
+
+
+@job(name="tests.leave_process")
+def leave_process(ctx: JobContext, what: str) -> str:
+    """Dies and leaves a process behind, which lives for a minute; the second time all is well."""
+    note(f"start leave_process {ctx.id} {ctx.attempt}")
+    if ctx.attempt > 1:
+        return "again"
+    if what == "copy":
+        _sleeping_copy()
+    else:
+        os.system("sleep 60 &")
+    os._exit(3)
+
+
+@job(name="tests.fork", atomic=True)
+def fork(ctx: JobContext, how: str, name: str) -> int:
+    """A copy of the process leaves the handler before the handler itself does."""
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+    copy = os.fork()
+    if copy:
+        return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+    if how == "return":
+        return -1
+    if how == "exit":
+        sys.exit(5)
+    raise ValueError("in the copy")
