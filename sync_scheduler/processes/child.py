@@ -7,7 +7,9 @@ the process.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import ctypes
+import logging
 import os
 import socket
 import threading
@@ -21,9 +23,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from sync_scheduler import clock
 from sync_scheduler.jobs.control import TimeLimit
 from sync_scheduler.processes.slate import Slate
+from sync_scheduler.processes.vital import start_vital
+from sync_scheduler.store.locking import is_in_transaction
 from sync_scheduler.work.backing import WorkerBacking
 from sync_scheduler.work.execute import aexecute, execute, outcome_of
 from sync_scheduler.work.wire import Message, Order, Reader, Report, frame, note
+
+logger = logging.getLogger(__name__)
 
 # Reports of tiny jobs travel together; whoever comes later than this takes the others along.
 _FLUSH_SECONDS, _FLUSH_COUNT = 0.003, 64
@@ -41,7 +47,7 @@ class Outbox:
         self._messages: list[Message] = []
         self._since = 0.0
         self._left = threading.Event()
-        threading.Thread(target=self._send_left, name="postman", daemon=True).start()
+        start_vital("postman", self._send_left)
 
     def add(self, message: Message, *, flush: bool) -> None:
         with self._lock:
@@ -131,8 +137,7 @@ class Child:
         """Listen until the parent says quit or is gone."""
         _keep_connections()
         for number in range(self._threads):
-            name = f"handler-{number}"
-            threading.Thread(target=self._work, args=(number,), name=name, daemon=True).start()
+            start_vital(f"handler-{number}", self._work, number)
         reader = Reader()
         while data := self._control.recv(_CHUNK):
             for kind, *facts in reader.feed(data):
@@ -178,8 +183,9 @@ class Child:
         used = UsedConnections()
         while True:
             report = self._attempt(self._next(number), used)
-            self._slate.put_down(number)
             self._outbox.add(report.message, flush=not self._waiting)
+            # Not before: one that keeps its own report from being sent is to be charged for that.
+            self._slate.put_down(number)
 
     def _next(self, number: int) -> Order:
         """The next order, read here: waking another thread costs more than a tiny handler."""
@@ -206,7 +212,8 @@ class Child:
         running = self._running[order.run] = Running(backing)
         try:
             used.look()
-            return execute(order, backing)
+            # What a handler sets for itself (a language, a time zone) ends with it.
+            return contextvars.copy_context().run(execute, order, backing)
         except BaseException as error:  # noqa: BLE001  # or this thread would end
             # A time limit that arrived between the handler's end and ours, say.
             return outcome_of(order, clock.unix_seconds(), error)
@@ -218,8 +225,16 @@ class Child:
     def _start_async(self, order: Order) -> None:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="event-loop", daemon=True).start()
+            start_vital("event-loop", self._turn_loop, self._loop)
         self._loop.call_soon_threadsafe(self._create_task, order)
+
+    def _turn_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A handler may stop the loop, or exit in a task or callback; the others need it."""
+        while True:
+            try:
+                loop.run_forever()
+            except BaseException:  # what it raised there is the outcome of whoever awaits it
+                logger.exception("a handler broke into the event loop", extra={"event": "loop"})
 
     def _create_task(self, order: Order) -> None:
         backing = WorkerBacking(order, self._outbox.add)
@@ -259,6 +274,6 @@ class UsedConnections:
         self._open = connections.all(initialized_only=True)
         for connection in self._open:
             connection.queries_log.clear()
-            if connection.in_atomic_block or connection.errors_occurred:
+            if connection.errors_occurred or is_in_transaction(connection):
                 connection.in_atomic_block = False
                 connection.close()

@@ -175,6 +175,23 @@ def _restore(using: BaseDatabaseWrapper, timeout: str) -> None:
         using.close()
 
 
+def is_in_transaction(using: BaseDatabaseWrapper) -> bool:
+    """Whether a transaction is open there, begun through Django or behind its back.
+
+    Behind its back, MySQL and MariaDB do not tell.
+    """
+    raw: Any = using.connection
+    if raw is None:
+        return using.in_atomic_block
+    if using.in_atomic_block or not using.autocommit:
+        return True
+    if using.vendor == "sqlite":
+        return bool(raw.in_transaction)
+    if using.vendor == "postgresql":
+        return bool(raw.info.transaction_status)  # 0: idle
+    return False
+
+
 def repeat_on_deadlock(action: Callable[[], T]) -> T:
     """Do it again when the database broke a deadlock at our cost; only outside a transaction."""
     for _ in range(_REPEATS - 1):

@@ -23,6 +23,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 from django.db.models import F
+from django.utils import timezone, translation
 
 from sync_scheduler import Cancel, JobContext, Retry, exponential, fixed, job
 from tests.testapp.models import Counter, Effect
@@ -559,3 +560,50 @@ def fork(ctx: JobContext, how: str, name: str) -> int:
     if how == "exit":
         sys.exit(5)
     raise ValueError("in the copy")
+
+
+@job(name="tests.async_break_loop")
+async def async_break_loop(how: str) -> None:
+    """Stops the event loop that others are in."""
+    if how == "stop":
+        asyncio.get_running_loop().stop()
+    else:
+        await asyncio.gather(_exit())
+
+
+async def _exit() -> None:
+    sys.exit(3)
+
+
+@job(name="tests.leave_open")
+def leave_open(ctx: JobContext, name: str, how: str) -> None:
+    """Ends with a transaction open."""
+    if how == "atomic":
+        transaction.atomic().__enter__()
+    elif how == "autocommit":
+        transaction.set_autocommit(False)
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+    Effect.objects.create(name=name, run=ctx.id, attempt=ctx.attempt)
+
+
+@job(name="tests.say")
+def say(text: str) -> None:
+    print(text)  # noqa: T201  # that is what it is for
+
+
+@job(name="tests.speak")
+def speak() -> list[str | None]:
+    """Which language and time zone it finds; sets others, and leaves them."""
+    found: list[str | None] = [translation.get_language(), timezone.get_current_timezone_name()]
+    translation.activate("de")
+    timezone.activate("Asia/Tokyo")
+    return found
+
+
+@job(name="tests.close_descriptors")
+def close_descriptors(ctx: JobContext) -> None:
+    """What daemons do when they begin."""
+    note(f"start close_descriptors {ctx.id} {ctx.attempt}")
+    os.closerange(3, 256)
