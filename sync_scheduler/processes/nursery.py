@@ -31,7 +31,7 @@ class Nursery:
 
     def __init__(self, child_main: ChildMain) -> None:
         connections.close_all()
-        self._sock, theirs = socket.socketpair()
+        self._sock, theirs = _pair()
         self.pid = os.fork()
         if self.pid == 0:
             self._sock.close()
@@ -44,8 +44,8 @@ class Nursery:
 
         `slate` is the descriptor of its slate.
         """
-        control, its_control = socket.socketpair()
-        orders, its_orders = socket.socketpair()
+        control, its_control = _pair()
+        orders, its_orders = _pair()
         socket.send_fds(self._sock, [_BORN], [its_control.fileno(), its_orders.fileno(), slate])
         its_control.close()
         its_orders.close()
@@ -79,6 +79,17 @@ class Nursery:
             data += part
         kind, pid, status = _RECORD.unpack(data)
         return kind, pid, status
+
+
+def _patient(sock: socket.socket) -> socket.socket:
+    """Waits as long as it takes: a project may have set a time limit for all sockets."""
+    sock.settimeout(None)
+    return sock
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    return _patient(ours), _patient(theirs)
 
 
 def _serve(control: socket.socket, child_main: ChildMain) -> None:
@@ -130,7 +141,11 @@ def _bear(
             die_with_parent()
             control.close()
             its_control, its_orders, slate = fds
-            child_main(socket.socket(fileno=its_control), socket.socket(fileno=its_orders), slate)
+            child_main(
+                _patient(socket.socket(fileno=its_control)),
+                _patient(socket.socket(fileno=its_orders)),
+                slate,
+            )
             code = 0
         finally:
             os._exit(code)

@@ -36,6 +36,18 @@ def test_a_transaction_that_a_handler_leaves_open_is_closed_behind_it(site: Site
     assert [effect.name for effect in Effect.objects.all()] == ["kept"]
 
 
+def test_a_project_that_limits_the_time_of_sockets_has_workers_that_wait(site: Site) -> None:
+    # B1, B9: a child that hears nothing for a while is not to end, and its Runs with it
+    site.start(
+        "--no-dispatch",
+        "--processes=1",
+        DJANGO_SETTINGS_MODULE="tests.faults.worker.hasty_settings",
+    )
+    for handler in (jobs.wait, jobs.wait_async):
+        run = done(site, handler.submit(seconds=1))
+        assert (run.status, [a.outcome for a in run.attempts.all()]) == ("completed", ["completed"])
+
+
 def test_a_handlers_language_and_time_zone_end_with_it(site: Site) -> None:
     # B1
     site.start("--no-dispatch", "--processes=1", "--threads=1")
