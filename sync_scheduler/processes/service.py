@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 from dataclasses import dataclass
 from types import FrameType
@@ -75,7 +77,9 @@ class Service:
 
     def run(self) -> None:
         """Until a signal, or, when draining, until nothing is ready."""
-        # First of all, while this process has a single thread and no connection.
+        # First of all, while this process has a single thread and no connection, and has said what
+        # it had to say: a copy of that would be said again.
+        sys.stdout.flush()
         nursery = Nursery(self._child_main) if self._plan.work else None
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
@@ -145,6 +149,9 @@ class Service:
 
     def _child_main(self, control: socket.socket, orders: socket.socket, slate: int) -> None:
         offspring.keep_for_ourselves([control, orders])
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Line by line: a child is killed in the end, and with it what it has not said.
+            sys.stdout.reconfigure(line_buffering=True)
         Child(control, orders, Slate.of(slate), self._threads).serve()
 
     def _leave(self) -> None:

@@ -48,6 +48,15 @@ def test_a_project_that_limits_the_time_of_sockets_has_workers_that_wait(site: S
         assert (run.status, [a.outcome for a in run.attempts.all()]) == ("completed", ["completed"])
 
 
+def test_what_a_handler_prints_is_seen_at_once_and_once(site: Site) -> None:
+    # D3
+    node = site.start("--no-dispatch", "--processes=2", PYTHONUNBUFFERED="")
+    done(site, jobs.say.submit(text="the word"))
+    site.wait(lambda: "the word" in node.output(), "the word is said")
+    node.stop()
+    assert node.output().count("the word") == 1
+
+
 def test_a_handlers_language_and_time_zone_end_with_it(site: Site) -> None:
     # B1
     site.start("--no-dispatch", "--processes=1", "--threads=1")
