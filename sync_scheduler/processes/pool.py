@@ -27,8 +27,9 @@ class Pool:
         self.children: dict[socket.socket, ChildHandle] = {}
 
     def fill(self) -> None:
-        """Make up for children that are gone."""
-        while sum(not child.isolated for child in self) < self._size:
+        """Make up for children that are gone, or about to go."""
+        # One that retires takes nothing more, but what it still runs may take hours.
+        while sum(not (child.isolated or child.retiring) for child in self) < self._size:
             self._spawn(isolated=False)
 
     def hand_out(self, pending: deque[Claim], pace: Pace, node: str) -> list[Claim]:

@@ -73,3 +73,17 @@ def test_a_handler_that_closes_what_its_process_lives_by_is_dead_after_three_cra
     assert (run.status, run.reason) == ("failed", "crashed")
     assert site.starts(run) == 3
     assert done(site, jobs.noop.submit()).status == "completed"
+
+
+def test_a_child_that_retires_keeps_nobody_waiting_while_its_last_handler_runs(
+    site: Site, tmp_path: Path
+) -> None:
+    # B1
+    end = tmp_path / "end"
+    site.start("--no-dispatch", "--processes=1", "--threads=2", SYNC_SCHEDULER_RECYCLE_RUNS="1")
+    long = jobs.until_file.submit(path=str(end))
+    site.wait_line("start until_file", str(long.id))
+    for _ in range(4):
+        assert done(site, jobs.noop.submit()).status == "completed"
+    end.touch()
+    assert done(site, long).attempt == 1
