@@ -24,9 +24,9 @@ class Slate:
     @staticmethod
     def new(threads: int) -> tuple[Slate, int]:
         """An empty slate and a descriptor of it, which the caller gives to the child and closes."""
-        with tempfile.TemporaryFile() as file:
-            file.truncate(_ID_BYTES * (1 + threads))
-            return Slate.of(file.fileno()), os.dup(file.fileno())
+        descriptor = _memory()
+        os.truncate(descriptor, _ID_BYTES * (1 + threads))
+        return Slate.of(descriptor), descriptor
 
     @staticmethod
     def of(descriptor: int) -> Slate:
@@ -61,3 +61,11 @@ class Slate:
     def _write(self, place: int, noted: bytes) -> None:
         at = place * _ID_BYTES
         self._memory[at : at + _ID_BYTES] = noted
+
+
+def _memory() -> int:
+    """No file where that can be: there may be no disk, and a full one would kill who writes."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("slate")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

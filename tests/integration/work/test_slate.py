@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import socket
+import tempfile
 import uuid
 from collections.abc import Iterator
 
@@ -130,3 +131,14 @@ def test_what_was_taken_back_says_nothing_about_the_others(
     slate.take(0, first)
     child.take_back(third)
     assert story(child) == ([first], [], [second])
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the system has no such memory")
+def test_a_slate_needs_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    # W13: a container may have nothing to write on, and what is written to a full disk kills
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    slate, descriptor = Slate.new(threads=1)
+    os.close(descriptor)
+    slate.take(0, "ab" * 16)
+    assert slate.in_hand() == {"ab" * 16}
+    slate.close()
