@@ -53,6 +53,8 @@ class Watch:
         self._stopped = threading.Event()
         self._beat_at = 0.0
         self._troubled = False
+        # Whether Redis will tell of cancels; until it does, and while it is away, it will not.
+        self._is_told = False
         self._threads = [threading.Thread(target=self._pulse, name="pulse", daemon=True)]
         if worker is not None and conf.get().uses_redis:
             self._threads.append(threading.Thread(target=self._listen, name="control", daemon=True))
@@ -71,10 +73,7 @@ class Watch:
         self._threads[0].join(timeout=5)
 
     def _pulse(self) -> None:
-        uses_redis = conf.get().uses_redis
-        pause = _LOOK_SECONDS_BESIDE_REDIS if uses_redis else _LOOK_SECONDS
-        pause = min(pause, conf.get().NODE_HEARTBEAT)
-        while not self._stopped.wait(pause):
+        while not self._stopped.wait(self._pause()):
             try:
                 close_old_connections()
                 if self._worker is not None:
@@ -90,6 +89,10 @@ class Watch:
                 logger.exception("the pulse missed a beat", extra={"event": "pulse_failed"})
                 connections.close_all()
         connections.close_all()
+
+    def _pause(self) -> float:
+        pause = _LOOK_SECONDS_BESIDE_REDIS if self._is_told else _LOOK_SECONDS
+        return min(pause, conf.get().NODE_HEARTBEAT)
 
     def _beat(self) -> None:
         if clock.monotonic() >= self._offset_at:
@@ -140,11 +143,13 @@ class Watch:
         while not self._stopped.is_set():
             try:
                 told = listener.next_note()
+                self._is_told = True
                 if told == "":
                     self._queues_at = 0.0
                 elif told is not None and self._worker is not None:
                     self._worker.lost(uuid.UUID(told))
             except client.UNREACHABLE:
+                self._is_told = False
                 listener.close()
                 self._stopped.wait(1.0)
             except ValueError:
