@@ -14,6 +14,7 @@ from django.db import close_old_connections
 
 from sync_scheduler import clock, conf
 from sync_scheduler.jobs import codec, payload
+from sync_scheduler.jobs.payload import is_sealed
 from sync_scheduler.jobs.redaction import has_secrets, redacted_text
 from sync_scheduler.models import Run
 from sync_scheduler.store import steps
@@ -27,7 +28,9 @@ def without_secrets(order: Order, text: str) -> str:
     """What a handler says, before it is cut, stored and told: rows have many readers."""
     if not text or not has_secrets(order.job):
         return text
-    return redacted_text(order.job, codec.read(order.input), text)
+    given = codec.read(order.input)
+    # What cannot be decoded never reached the handler: the text says why, and nothing else.
+    return text if is_sealed(given) else redacted_text(order.job, given, text)
 
 
 class Send(Protocol):

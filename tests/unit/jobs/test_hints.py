@@ -43,7 +43,7 @@ When = NewType("When", dt.datetime)
 Whole = TypeVar("Whole", bound=int)
 Either = TypeVar("Either", int, str)
 Days = TypeAliasType("Days", list[dt.date])
-Nested = TypeAliasType("Nested", "list[Nested] | int")  # type: ignore[misc]
+Nested = TypeAliasType("Nested", "list[Nested] | int")
 
 
 class Mode(enum.Enum):
