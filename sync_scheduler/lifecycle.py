@@ -60,6 +60,7 @@ class Reason(StrEnum):
     MISFIRE = "misfire"
     CATCH_UP_LIMIT = "catch_up_limit"
     PAUSED = "paused"
+    CHANGED = "changed"
     UNKNOWN_JOB = "unknown_job"
     DISPATCH_FAILED = "dispatch_failed"
     CRASHED = "crashed"
@@ -75,6 +76,7 @@ SENTENCES: dict[str, str] = {
     Reason.MISFIRE: "Missed: nothing dispatched at that time, and catching up is off.",
     Reason.CATCH_UP_LIMIT: "Missed, and older than the catch-up limit.",
     Reason.PAUSED: "The schedule was paused.",
+    Reason.CHANGED: "The schedule was changed or disabled before this slot was dispatched.",
     Reason.UNKNOWN_JOB: "No job of this name is registered.",
     Reason.DISPATCH_FAILED: "Dispatching failed too often; the slot was passed over.",
     Reason.CRASHED: "The worker process died while it ran this, too often.",

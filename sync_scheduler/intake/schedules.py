@@ -103,6 +103,16 @@ def edited(schedule: Schedule) -> None:
     )
 
 
+def leave_rule(before: Schedule, now: dt.datetime) -> dt.datetime | None:
+    """Record what was due by a rule that ends now and will not be made up for.
+
+    Returns the watermark: those slots are done with.
+    """
+    last = passed_slots.record_changed(before, now) if before.enabled else None
+    done = [slot for slot in (last, before.last_slot) if slot is not None]
+    return max(done, default=None)
+
+
 def unregister(name: str) -> bool:
     """Remove the schedule; Runs that it has dispatched go on. False: there was none."""
     if not registrations.remove(name):

@@ -148,12 +148,7 @@ class Schedule(Namespaced):
         if registry.find(self.job) is None and not self.job.startswith(CELERY_PREFIX):
             raise ValidationError({"job": _("No job of this name is registered.")})
 
-    def save(
-        self,
-        *args: Any,
-        update_fields: Iterable[str] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
         """Store what people decide. The dispatcher's columns follow only from that."""
         using = kwargs.get("using") or self._state.db or conf.get().DATABASE
         with transaction.atomic(using=using):
@@ -190,8 +185,11 @@ class Schedule(Namespaced):
         self.retry_dispatch_at = stored.retry_dispatch_at if stored.holds_slots_back else None
         written = wanted | {"version", "updated_at", "failures", "retry_dispatch_at", "error"}
         if changed & (RULE_FIELDS | {"enabled"}):
+            from sync_scheduler.intake import schedules
+
+            self.last_slot = schedules.leave_rule(stored, now)
             self.next_run_at = self._first_run(now) if self.enabled else None
-            written |= {"next_run_at", "rule"}
+            written |= {"next_run_at", "last_slot", "rule"}
         return written
 
     def _complete_rule(self, now: dt.datetime) -> None:

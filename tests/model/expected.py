@@ -45,6 +45,7 @@ class Slots:
     overflow: tuple[dt.datetime, ...] = ()
     missed: tuple[dt.datetime, ...] = ()
     paused: tuple[dt.datetime, ...] = ()
+    changed: tuple[dt.datetime, ...] = ()
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -63,6 +64,15 @@ class Expected:
     watermark: dt.datetime | None = None
     is_paused: bool = False
     paused_until: dt.datetime | None = None
+
+    def leave(self, now: dt.datetime) -> Slots:
+        """The rule ends here: what was due by it is passed over. (A reminder is only moved.)"""
+        if not self.enabled or self.next_slot is None or self.beat.step is None:
+            return Slots()
+        passed = self._fresh(self.beat.between(self.next_slot, now))
+        self._done(passed)
+        still = self.is_paused and (self.paused_until is None or self.paused_until >= now)
+        return Slots(paused=tuple(passed)) if still else Slots(changed=tuple(passed))
 
     def begin(self, now: dt.datetime) -> None:
         """The rule holds from now on: what was before is not made up for."""

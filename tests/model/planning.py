@@ -31,7 +31,7 @@ class Planning(World):
         when, beat = rule_of(kind, self.now)
         options = {"overlap": overlap, "misfire": misfire, "max_catch_up": 3}
         done = Schedule.objects.register(name, job=jobs.fail, rule=when, **options)
-        known = self.schedules.get(name)
+        known, passed = self.schedules.get(name), Slots()
         assert done.created == (known is None)
         if known is None:
             known = self.schedules[name] = Expected(
@@ -42,9 +42,10 @@ class Planning(World):
         else:
             known.overlap, known.misfire = overlap, misfire
             if known.beat != beat:
+                passed = known.leave(self.now)
                 known.beat = beat
                 known.begin(self.now)
-        self.finish_rule()
+        self.finish_rule({known.pk: passed})
 
     @initialize(kinds=st.tuples(_KINDS, _KINDS), overlaps=st.tuples(_OVERLAPS, _OVERLAPS))
     def begin_with_schedules(self, kinds: tuple[str, str], overlaps: tuple[str, str]) -> None:
@@ -64,10 +65,12 @@ class Planning(World):
     def switch(self, data: st.DataObject) -> None:
         known = self.some_schedule(data)
         row = Schedule.objects.get(name=known.name)
-        row.enabled = known.enabled = not known.enabled
+        row.enabled = not known.enabled
         row.save()
+        passed = known.leave(self.now)
+        known.enabled = row.enabled
         known.begin(self.now)
-        self.finish_rule()
+        self.finish_rule({known.pk: passed})
 
     @act(for_seconds=st.none() | seconds, when=lambda self: self.schedules)
     def pause(self, data: st.DataObject, for_seconds: float | None) -> None:
@@ -97,8 +100,10 @@ class Planning(World):
         before = Schedule.objects.get(pk=form.pk)
         form.save()
         known.overlap, known.misfire = form.overlap, form.misfire
+        passed = Slots()
         rules = [(row.kind, row.expression, row.enabled) for row in (before, form)]
         if rules[0] != rules[1]:
+            passed = known.leave(self.now)
             known.enabled = form.enabled
             kinds = {"* * * * *": "cron", "* * * * * */20": "seconds"}
             kind = kinds.get(form.expression, "every" if form.kind == "interval" else "once")
@@ -106,7 +111,7 @@ class Planning(World):
             if kind == "once":
                 known.beat = type(known.beat)(anchor=form.recurrence.instant, step=None)
             known.begin(self.now)
-        self.finish_rule()
+        self.finish_rule({known.pk: passed})
 
     @act(passed=seconds)
     def time_passes(self, passed: float) -> None:

@@ -177,6 +177,7 @@ class World(RuleBasedStateMachine):
                 overflow.get(schedule.overlap, Reason.OVERLAP): slots.overflow,
                 late.get(schedule.misfire, Reason.MISFIRE): slots.missed,
                 Reason.PAUSED: slots.paused,
+                Reason.CHANGED: slots.changed,
             }
             for reason, wanted in reasons.items():
                 own = [row for row in skipped if row.reason == reason]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from sync_scheduler import (
 from sync_scheduler.errors import InvalidRule
 from sync_scheduler.models import Run, Schedule
 from sync_scheduler.models.identity import fingerprint
-from sync_scheduler.store import moves
+from sync_scheduler.store import moves, registrations
 from tests.testapp import jobs
 
 pytestmark = pytest.mark.django_db
@@ -133,6 +134,81 @@ def test_a_new_end_does_not_move_an_interval() -> None:  # A3
 
     assert ended.updated
     assert ended.schedule.next_run_at == first.next_run_at - shift
+
+
+def due_for(hours: float) -> tuple[Schedule, list[dt.datetime]]:
+    """A schedule of every hour that nobody has dispatched for so long, and its slots since."""
+    register(rule=every(hours=1))
+    first = clock.now().replace(microsecond=0) - hours * HOUR
+    Schedule.objects.update(anchor_at=first - HOUR, next_run_at=first)
+    return Schedule.objects.get(), [first + n * HOUR for n in range(int(hours) + 1)]
+
+
+def switch_off(schedule: Schedule) -> None:
+    schedule.enabled = False
+    schedule.save()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda s: register(rule=HOURLY), switch_off, registrations.mark_gone],
+    ids=["another rule", "switched off", "gone from the code"],
+)
+def test_slots_that_were_due_when_the_schedule_was_changed_are_recorded(
+    change: Callable[[Schedule], object],
+) -> None:  # A3, A15
+    schedule, passed = due_for(hours=2.5)
+    change(schedule)
+
+    (record,) = Run.objects.all()
+    assert (record.status, record.reason, record.slot) == ("skipped", "changed", passed[-1])
+    assert record.key == f"s:{passed[-1]:%Y-%m-%dT%H:%M:%SZ}"
+    assert (record.meta["from"], record.meta["count"]) == (passed[0].isoformat(), 3)
+    schedule.refresh_from_db()
+    assert schedule.last_slot == passed[-1]
+    assert schedule.next_run_at is None or schedule.next_run_at > passed[-1] + HOUR / 2
+    filled = schedule.backfill(passed[0], passed[-1])
+    assert len(filled) == (3 if schedule.kind == "interval" else 2)
+
+
+def test_slots_of_a_pause_are_recorded_as_such_when_the_schedule_is_changed() -> None:  # A15, A17
+    schedule, passed = due_for(hours=0.5)
+    schedule.pause(note="stocktaking")
+    register(rule=HOURLY)
+
+    (record,) = Run.objects.all()
+    assert (record.slot, record.reason, record.meta) == (
+        passed[0], "paused", {"note": "stocktaking"},
+    )  # fmt: skip
+
+
+def test_changing_anything_else_passes_over_nothing() -> None:  # A3, A15
+    schedule, passed = due_for(hours=0.5)
+    register(rule=every(hours=1), overlap="queue")
+
+    schedule.refresh_from_db()
+    assert (schedule.next_run_at, schedule.last_slot) == (passed[0], None)
+    assert not Run.objects.exists()
+
+
+def test_a_reminder_that_is_moved_was_not_missed() -> None:  # A15
+    at = clock.now() - dt.timedelta(seconds=5)
+    register(rule=once(at))
+    moved = register(rule=once(at + HOUR)).schedule
+
+    assert moved.next_run_at == at + HOUR
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("unreadable", [{"expression": "no rule"}, {"timezone": "Mars/Crater"}])
+def test_a_rule_that_cannot_be_read_can_be_mended(unreadable: dict[str, str]) -> None:  # A8
+    register()
+    past = clock.now() - HOUR
+    Schedule.objects.update(**unreadable, next_run_at=past)
+    mended = register().schedule
+
+    assert mended.next_run_at == mended.preview(1)[0]
+    assert not Run.objects.exists()
 
 
 def test_every_change_raises_the_version() -> None:  # L14
