@@ -46,18 +46,7 @@ def register(
     """
     done = registrations.put(define(name, job=job, rule=rule, options=options), source)
     if done.created or done.updated:
-        _changed(
-            partial(
-                signals.notify,
-                signals.schedule_registered,
-                Schedule,
-                schedule=done.schedule,
-                name=name,
-                created=done.created,
-                updated=done.updated,
-                removed=False,
-            )
-        )
+        _tell(name, done.schedule, created=done.created, updated=done.updated)
     return Registration(schedule=done.schedule, created=done.created, updated=done.updated)
 
 
@@ -72,35 +61,13 @@ def add(
             f"A schedule named {name!r} exists already; use register() to change it,"
             " or another name."
         )
-    _changed(
-        partial(
-            signals.notify,
-            signals.schedule_registered,
-            Schedule,
-            schedule=schedule,
-            name=name,
-            created=True,
-            updated=False,
-            removed=False,
-        )
-    )
+    _tell(name, schedule, created=True)
     return schedule
 
 
 def edited(schedule: Schedule) -> None:
     """Another door has changed its row: wake the dispatchers, and tell who wants to know."""
-    _changed(
-        partial(
-            signals.notify,
-            signals.schedule_registered,
-            Schedule,
-            schedule=schedule,
-            name=schedule.name,
-            created=False,
-            updated=True,
-            removed=False,
-        )
-    )
+    _tell(schedule.name, schedule, updated=True)
 
 
 def leave_rule(before: Schedule, now: dt.datetime) -> dt.datetime | None:
@@ -117,18 +84,7 @@ def unregister(name: str) -> bool:
     """Remove the schedule; Runs that it has dispatched go on. False: there was none."""
     if not registrations.remove(name):
         return False
-    _changed(
-        partial(
-            signals.notify,
-            signals.schedule_registered,
-            Schedule,
-            schedule=None,
-            name=name,
-            created=False,
-            updated=False,
-            removed=True,
-        )
-    )
+    _tell(name, None)
     return True
 
 
@@ -236,6 +192,14 @@ def resume(schedule: Schedule) -> None:
 def preview(schedule: Schedule, n: int = 10) -> list[dt.datetime]:
     """The next `n` slots from now on."""
     return slots.preview(schedule.recurrence, clock.now(), n)
+
+
+def _tell(
+    name: str, schedule: Schedule | None, *, created: bool = False, updated: bool = False
+) -> None:
+    facts = {"created": created, "updated": updated, "removed": schedule is None}
+    registered = signals.schedule_registered
+    _changed(partial(signals.notify, registered, Schedule, schedule=schedule, name=name, **facts))
 
 
 def _changed(tell: partial[None] | None = None) -> None:
