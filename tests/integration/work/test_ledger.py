@@ -73,3 +73,23 @@ def test_a_completion_whose_answer_was_lost_is_not_overwritten(
     assert (run.status, run.result) == ("completed", "first")
     assert [a.outcome for a in run.attempts.all()] == ["completed"]
     assert run.dead_letters.count() == 0
+
+
+def test_a_run_that_has_failed_for_good_has_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # B12; S21: who watches the logs hears of it, and nothing in it can forge another line
+    last, once_more, good = (make("running") for _ in range(3))
+    complete.settle(
+        [
+            ending(claim_of(last), State.FAILED, error="ValueError: no\x1b[2J paper\nsecond line"),
+            ending(claim_of(once_more), State.SUBMITTED, error="ValueError: not yet"),
+            ending(claim_of(good), State.COMPLETED),
+        ]
+    )
+    (record,) = (one for one in caplog.records if getattr(one, "event", "") == "run_failed")
+    assert record.getMessage() == (
+        f"Run {last.id} of {last.job} failed in attempt {last.attempt}:"
+        r" 'ValueError: no\x1b[2J paper'"
+    )
+    assert record.levelname == "WARNING"
