@@ -39,6 +39,9 @@ class Pruner:
                 if batch < pruning.BATCH:
                     self._slow_done = now
                     break
+            gate: int | None = 0
+            while gate is not None and may_go_on():
+                gate = pruning.delete_gates(now, gate)
             pruning.delete_nodes(now - _OLD_NODES)
             pruning.delete_terms(now - default)
         return gone

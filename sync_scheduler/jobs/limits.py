@@ -79,6 +79,13 @@ class Allowance:
         return at
 
 
+def still_count(starts: Iterable[Sequence[int]], now: dt.datetime) -> bool:
+    """Whether any of these starts may still count against some limit, whatever its period."""
+    longest = dt.timedelta(seconds=max(_SECONDS.values()))
+    since = (now - longest - _EPOCH) // _MICROSECOND
+    return any(at > since for at, _ in starts)
+
+
 def parse_rate(text: str) -> RateLimit:
     """`"100/m"`: a hundred a minute. Units are s, m, h and d."""
     match = re.fullmatch(r"(\d+)\s*/\s*([smhd])", str(text).strip())

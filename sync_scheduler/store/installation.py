@@ -17,6 +17,11 @@ def identify() -> str:
     return _known() or _make()
 
 
+def is_its_name(gate: str) -> bool:
+    """Whether this gate is none, and holds the id of an installation."""
+    return gate.startswith(_PREFIX)
+
+
 def _known() -> str:
     rows = Gate.objects.filter(name__startswith=_PREFIX).order_by("id")
     name = rows.values_list("name", flat=True).first()

@@ -14,10 +14,15 @@ from collections.abc import Collection
 from django.db.models import Q
 
 from sync_scheduler import failpoints
-from sync_scheduler.models import Attempt, DeadLetter, Event, Node, Run, Step, Term
+from sync_scheduler.jobs.limits import still_count
+from sync_scheduler.models import Attempt, DeadLetter, Event, Gate, Node, Run, Step, Term
+from sync_scheduler.store import installation
 from sync_scheduler.store.locking import alias, locked, repeat_on_deadlock, short_transaction
+from sync_scheduler.store.waiting import gates_in_use
 
 BATCH = 1000
+# Whoever comes to a limit meanwhile waits for its row, so only a few are held at a time.
+_GATES = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +87,34 @@ def delete_nodes(silent_since: dt.datetime) -> int:
 
 def delete_terms(ended_before: dt.datetime) -> int:
     return Term.objects.filter(ended_at__lte=ended_before).delete()[0]
+
+
+def delete_gates(now: dt.datetime, after: int = 0) -> int | None:
+    """Look at the next few limits, and delete those that nothing is counted against.
+
+    A limit by a value of the input has a row for every value that there ever was. Whoever comes
+    to one that has gone makes it anew. Returns where to go on, None at the end.
+    """
+
+    page = list(
+        Gate.objects.filter(id__gt=after).order_by("id").values_list("id", flat=True)[:_GATES]
+    )
+
+    def delete() -> None:
+        with short_transaction():
+            free = locked(Gate.objects.filter(id__in=page).order_by("id"))
+            rows = list(free.values_list("id", "name", "starts"))
+            # In a statement of its own: what others have written before they let go is seen.
+            busy = gates_in_use([name for _, name, _ in rows])
+            idle = [
+                pk
+                for pk, name, starts in rows
+                if name not in busy
+                and not still_count(starts or (), now)
+                and not installation.is_its_name(name)
+            ]
+            Gate.objects.filter(id__in=idle).delete()
+
+    if page:
+        repeat_on_deadlock(delete)
+    return page[-1] if len(page) == _GATES else None

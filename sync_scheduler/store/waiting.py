@@ -79,6 +79,17 @@ def holders(gate: str) -> int:
     return running + rows.filter(waiting_for=HANDLER).count()
 
 
+def gates_in_use(gates: Collection[str]) -> set[str | None]:
+    """Those of these limits of which a place is taken, or waited for."""
+    if not gates:
+        return set()
+    rows = Run.objects.filter(gate__in=gates).order_by()
+    # In this order: a Run that is cancelled between the two is found by both.
+    running = set(rows.filter(status=State.RUNNING).values_list("gate", flat=True))
+    waited_for = [HANDLER, *(gate_name(gate) for gate in gates)]
+    return running | set(rows.filter(waiting_for__in=waited_for).values_list("gate", flat=True))
+
+
 def names_waited_for() -> list[str]:
     """What Runs wait for, of whatever namespace; the first so many."""
     names: list[str] = []
