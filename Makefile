@@ -14,6 +14,7 @@ DOCS_MADE    := $(VENV)/.made-docs
 
 # The suites whose promises depend on the database run on all three.
 MATRIX := $(wildcard tests/integration tests/concurrency tests/acceptance)
+OUTSIDE := $(wildcard tests/browser tests/demo tests/acceptance tests/packaging)
 # With development mode on, Python shows what it hides by default, such as files left open.
 PYTEST := PYTHONDEVMODE=1 $(PY) -m pytest --quiet
 UNAVAILABLE := 77
@@ -23,7 +24,7 @@ NOT_TESTED := $(VENV)/.not-tested
 # How long `make soak` lasts.
 MINUTES ?= 60
 
-.PHONY: help screenshots demo test test-sqlite test-postgres test-mysql test-zones test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-admin bench-peers soak model mutate
+.PHONY: help screenshots demo test test-sqlite test-outside test-postgres test-mysql test-zones test-faults faults faults-dispatch faults-worker figures lint format types layers docs clean bench bench-admin bench-peers soak model mutate
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,16 +42,20 @@ demo: $(RUNTIME_MADE) ## See it work: a small shop with its admin, in the browse
 # Two at a time, each with servers of its own, and its output in one piece when it has ended.
 test: $(DEV_MADE) ## Everything that must be green: tests on three databases, faults, lint, types, layers
 	@rm -f $(NOT_TESTED)
-	@echo "Eight suites, two at a time; each speaks when it has ended (20 minutes in all) ..."
+	@echo "Nine suites, two at a time; each speaks when it has ended (20 minutes in all) ..."
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target \
-		test-sqlite faults-dispatch faults-worker test-postgres test-mysql lint types layers \
+		faults-dispatch test-sqlite test-postgres faults-worker test-outside test-mysql lint types layers \
 		|| { echo "Not green: see above." >&2; exit 1; }
 	@if [ -s $(NOT_TESTED) ]; then echo "Green, but NOT TESTED:" $$(cat $(NOT_TESTED)); \
 		else echo "All green."; fi
 
-test-sqlite: $(DEV_MADE) ## The whole suite but the faults, on SQLite
+test-sqlite: $(DEV_MADE) ## Everything but the faults and what is looked at from outside, on SQLite
 	@echo "== tests on SQLite"
-	@TEST_DATABASE=sqlite $(PYTEST) tests --ignore=tests/faults
+	@TEST_DATABASE=sqlite $(PYTEST) tests $(addprefix --ignore=,tests/faults $(OUTSIDE))
+
+test-outside: $(DEV_MADE) ## The product as its users meet it: in a browser, as a demo, as a wheel
+	@echo "== tests from outside, on SQLite"
+	@TEST_DATABASE=sqlite $(PYTEST) $(OUTSIDE)
 
 test-postgres: $(DEV_MADE) ## What depends on the database, on PostgreSQL
 	@echo "== tests on PostgreSQL"

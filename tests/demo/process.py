@@ -28,6 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOP = ROOT / "example_project"
 PATIENCE = 120.0
 
+# What it prints, and a newcomer looks for.
+ADDRESS = r"The shop is open:\s+(http://\S+)"
+PASSWORD = r"Password:\s+(\S+)"
+
 T = TypeVar("T")
 
 
