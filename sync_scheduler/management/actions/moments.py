@@ -38,8 +38,10 @@ def relative(at: dt.datetime) -> str:
 
 def span(seconds: float) -> str:
     """`3 d 4 h`, `2 min 5 s`, `1.2 s`, `35 ms`: the two largest units."""
-    if seconds < 1:
+    if seconds < 0.01:
         return f"{seconds * 1000:.2g} ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.2g} s"
     left, parts = round(seconds), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 import pytest
@@ -47,6 +48,25 @@ def test_history_without_a_name_is_that_of_all_runs() -> None:
     loose = a_run()
     assert scheduler_json("history", "--limit", "1")["runs"][0]["id"] == str(loose.id)
     assert len(scheduler_json("history")["runs"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0005, "0.5 ms"),
+        (0.0099, "9.9 ms"),
+        (0.1, "100 ms"),
+        (0.5, "500 ms"),
+        (0.9991, "999 ms"),
+        (1.25, "1.2 s"),
+        (125.0, "2 min 5 s"),
+    ],
+)
+def test_history_says_in_plain_numbers_how_long_a_run_took(seconds: float, words: str) -> None:
+    # D2
+    start = dt.datetime(2026, 3, 1, 6, tzinfo=dt.UTC)
+    a_run(started_at=start, finished_at=start + dt.timedelta(seconds=seconds))
+    assert f" {words} " in scheduler("history")
 
 
 def test_history_says_why_a_slot_did_not_run() -> None:
