@@ -12,6 +12,7 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import sys
@@ -154,8 +155,10 @@ def _cpu(pid: int) -> float:
     total = 0.0
     root = psutil.Process(pid)
     for process in (root, *root.children(recursive=True)):
-        used = process.cpu_times()
-        total += used.user + used.system
+        # A server's connection may end between the two questions.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            used = process.cpu_times()
+            total += used.user + used.system
     return total
 
 
