@@ -10,7 +10,7 @@ from sync_scheduler import clock
 from sync_scheduler.coordination import client
 
 # Told again now and then: Redis may have been wiped.
-_REPEAT_SECONDS = 10.0
+_REPEAT_SECONDS = 1.0
 _told: dict[tuple[int, str], float] = {}
 
 

@@ -40,7 +40,10 @@ class Source:
         self._stopped = threading.Event()
         self._redis_works = self._uses_redis
         self._poll_at = 0.0
-        self._dry = False
+        # Redis is dry while there is no news since it was found empty. A flag would not do: other
+        # threads bring the news, and one may come while Redis is being asked for what was known.
+        self._news = 0
+        self._empty_at = -1
         self._later_at = 0.0
         self._turn = 0
         self._names: tuple[str, ...] = ()
@@ -69,7 +72,7 @@ class Source:
         """Nothing is ready: let Redis tell when something is."""
         if self._doorbell.is_late():
             self.hear()
-        if not self._dry or self._doorbell.is_waiting or not self._can_ask():
+        if not self._is_dry or self._doorbell.is_waiting or not self._can_ask():
             return
         names = self._in_turn()
         left = self._later_at - clock.monotonic()
@@ -88,7 +91,7 @@ class Source:
             return
         if not self._doorbell.is_waiting:
             # Rung, or the time is up: then delayed runs may have become due.
-            self._dry = False
+            self._empty_at = -1
 
     def refuse(self) -> None:
         """There is no room for what has come: others may have some."""
@@ -110,16 +113,16 @@ class Source:
             # It is claimed first; asking for more can wait that long.
             rung, self._rung = self._rung, None
             return [uuid.UUID(rung.id)]
-        names = self._in_turn()
-        if self._dry or not names:
-            self._dry = True
+        news, names = self._news, self._in_turn()
+        if self._is_dry or not names:
+            self._empty_at = news
             return []
         try:
             taken = _take(names, count)
         except client.UNREACHABLE as error:
             self._redis_failed(error)
             return []
-        self._dry = taken.is_all
+        self._empty_at = news if taken.is_all else -1
         pause = _BLOCK_SECONDS if taken.next_seconds is None else taken.next_seconds
         self._later_at = clock.monotonic() + pause
         return [uuid.UUID(one) for one in taken.ids]
@@ -138,7 +141,7 @@ class Source:
 
     def has_hints(self) -> bool:
         """Whether asking Redis again may give something."""
-        return self._can_ask() and (self._rung is not None or not self._dry)
+        return self._can_ask() and (self._rung is not None or not self._is_dry)
 
     def queue_names(self) -> tuple[str, ...]:
         names = self._wanted or self._names or ("default",)
@@ -147,8 +150,13 @@ class Source:
     def pause(self, names: frozenset[str]) -> None:
         """Take nothing from these queues; from all others again."""
         if names != self.paused:
-            self.paused, self._dry, self._poll_at = names, False, 0.0
+            self.paused, self._poll_at = names, 0.0
+            self._news += 1
             self._wake()
+
+    @property
+    def _is_dry(self) -> bool:
+        return self._empty_at == self._news
 
     def _can_ask(self) -> bool:
         return self._uses_redis and self._redis_works and not self._stopped.is_set()
@@ -200,7 +208,8 @@ class Source:
     def _look_again(self, names: tuple[str, ...]) -> None:
         if not self._redis_works:
             logger.info("Redis answers again", extra={"event": "redis_back"})
-        self._names, self._dry, self._redis_works = names, False, True
+        self._names, self._redis_works = names, True
+        self._news += 1
         self._wake()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import pytest
 from pytest_django import Settings
@@ -13,6 +13,7 @@ from sync_scheduler import clock
 from sync_scheduler.coordination import client, queues, ready_queue
 from sync_scheduler.coordination.ready_queue import Ready
 from sync_scheduler.processes.source import Source
+from tests.services.server import wait_until
 
 NAMES = tuple(f"q{number}" for number in range(40))
 
@@ -67,3 +68,30 @@ def test_the_nearest_delayed_run_of_all_of_them_is_waited_for(source: Source) ->
         source.hear()
     assert not bell.is_waiting
     assert source.ids(10) == [soon]
+
+
+def test_a_queue_that_comes_while_redis_is_asked_for_others_is_not_forgotten(
+    settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # B11
+    settings.SYNC_SCHEDULER = {"REDIS_URL": redis_url}
+    monkeypatch.setattr(client, "_broken_until", 0.0)
+    monkeypatch.setattr(queues, "_told", {})
+    ask, pushed = ready_queue.take, list[uuid.UUID]()
+
+    def take(names: Sequence[str], count: int) -> ready_queue.Taken:
+        answer = ask(names, count)
+        pushed.append(push("fresh"))
+        wait_until(lambda: "fresh" in serving.queue_names(), seconds=30, what="the new queue")
+        return answer
+
+    serving = Source((), lambda: None)
+    try:
+        wait_until(lambda: serving.queue_names() == ("default",), seconds=30, what="a first look")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ready_queue, "take", take)
+            assert serving.ids(10) == []
+        wait_until(serving.has_hints, seconds=30, what="a hint")
+        assert serving.ids(10) == pushed
+    finally:
+        serving.stop()
