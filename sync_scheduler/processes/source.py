@@ -42,8 +42,9 @@ class Source:
         self._poll_at = 0.0
         # Redis is dry while there is no news since it was found empty. A flag would not do: other
         # threads bring the news, and one may come while Redis is being asked for what was known.
-        self._news = 0
-        self._empty_at = -1
+        # Each piece of news is a new object, as two threads may lose a count between them.
+        self._news = object()
+        self._dry_since: object | None = None
         self._later_at = 0.0
         self._turn = 0
         self._names: tuple[str, ...] = ()
@@ -91,7 +92,7 @@ class Source:
             return
         if not self._doorbell.is_waiting:
             # Rung, or the time is up: then delayed runs may have become due.
-            self._empty_at = -1
+            self._dry_since = None
 
     def refuse(self) -> None:
         """There is no room for what has come: others may have some."""
@@ -115,14 +116,14 @@ class Source:
             return [uuid.UUID(rung.id)]
         news, names = self._news, self._in_turn()
         if self._is_dry or not names:
-            self._empty_at = news
+            self._dry_since = news
             return []
         try:
             taken = _take(names, count)
         except client.UNREACHABLE as error:
             self._redis_failed(error)
             return []
-        self._empty_at = news if taken.is_all else -1
+        self._dry_since = news if taken.is_all else None
         pause = _BLOCK_SECONDS if taken.next_seconds is None else taken.next_seconds
         self._later_at = clock.monotonic() + pause
         return [uuid.UUID(one) for one in taken.ids]
@@ -151,12 +152,12 @@ class Source:
         """Take nothing from these queues; from all others again."""
         if names != self.paused:
             self.paused, self._poll_at = names, 0.0
-            self._news += 1
+            self._news = object()
             self._wake()
 
     @property
     def _is_dry(self) -> bool:
-        return self._empty_at == self._news
+        return self._dry_since is self._news
 
     def _can_ask(self) -> bool:
         return self._uses_redis and self._redis_works and not self._stopped.is_set()
@@ -209,7 +210,7 @@ class Source:
         if not self._redis_works:
             logger.info("Redis answers again", extra={"event": "redis_back"})
         self._names, self._redis_works = names, True
-        self._news += 1
+        self._news = object()
         self._wake()
 
 

@@ -6,6 +6,7 @@ Nothing else in the package asks which database it talks to.
 from __future__ import annotations
 
 import datetime as dt
+import random
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +22,14 @@ from sync_scheduler import clock, conf
 T = TypeVar("T")
 Q = TypeVar("Q", bound=QuerySet[Any])
 
-# MySQL: deadlock found, lock wait timeout. PostgreSQL: deadlock, lock not available, serialization.
-_WORTH_REPEATING = {"1213", "1205", "40P01", "55P03", "40001"}
+# MySQL: deadlock found. PostgreSQL: deadlock, serialization. The database tells at once.
+_DEADLOCKS = {"1213", "40P01", "40001"}
+# MySQL: lock wait timeout. PostgreSQL: lock not available. It has waited before it told.
+_WAITED_IN_VAIN = {"1205", "55P03"}
 # PostgreSQL: a transaction of a server made read-only; a session that was ended for its silence.
 _NOT_NOW = {"25006", "25P03"}
-_REPEATS = 5
+_MOST_TRIES, _MOST_TRIES_IN_VAIN = 10, 5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.2
 
 
 def alias() -> str:
@@ -193,14 +197,20 @@ def is_in_transaction(using: BaseDatabaseWrapper) -> bool:
 
 
 def repeat_on_deadlock(action: Callable[[], T]) -> T:
-    """Do it again when the database broke a deadlock at our cost; only outside a transaction."""
-    for _ in range(_REPEATS - 1):
+    """Do it again when the database broke a deadlock at our cost; only outside a transaction.
+
+    After a random pause, longer each time: whoever comes again at once meets the same others.
+    """
+    tried = 0
+    while True:
+        tried += 1
         try:
             return action()
         except OperationalError as error:
-            if connection().in_atomic_block or not is_worth_repeating(error):
+            if connection().in_atomic_block or tried >= _most_tries(error):
                 raise
-    return action()
+            most = min(_FIRST_PAUSE * 2**tried, _LONGEST_PAUSE)
+            clock.sleep(random.uniform(0.0, most))  # noqa: S311
 
 
 def is_outage(error: Exception) -> bool:
@@ -214,7 +224,10 @@ def is_outage(error: Exception) -> bool:
     return getattr(error.__cause__, "sqlstate", None) in _NOT_NOW
 
 
-def is_worth_repeating(error: OperationalError) -> bool:
+def _most_tries(error: OperationalError) -> int:
     cause = error.__cause__
-    code = getattr(cause, "sqlstate", None) or (cause.args[0] if cause and cause.args else "")
-    return str(code) in _WORTH_REPEATING or "database is locked" in str(error)
+    code = str(getattr(cause, "sqlstate", None) or (cause.args[0] if cause and cause.args else ""))
+    if code in _DEADLOCKS:
+        return _MOST_TRIES
+    is_in_vain = code in _WAITED_IN_VAIN or "database is locked" in str(error)
+    return _MOST_TRIES_IN_VAIN if is_in_vain else 1

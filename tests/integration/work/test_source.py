@@ -41,8 +41,8 @@ def test_queues_that_are_named_late_are_served_after_those_before_them(source: S
     # B15
     last, first = push("q35"), push("q3")
     assert source.ids(10) == [first, last]
-    assert source.ids(10) == []
-    assert not source.has_hints()
+    while source.has_hints():  # also when the names of queues have come in between
+        assert source.ids(10) == []
 
 
 def test_no_more_than_asked_for_is_taken_across_all_of_them(source: Source) -> None:
@@ -61,8 +61,10 @@ def test_the_nearest_delayed_run_of_all_of_them_is_waited_for(source: Source) ->
         patch.setattr(clock, "now", lambda: now)
         push("q2", seconds=300)
         soon = push("q38", seconds=0.2)
-        assert source.ids(10) == []
-    source.wait_for_one()
+        while not source.pipes():
+            # The names of queues that come in between are news, and then it is asked again.
+            assert source.ids(10) == []
+            source.wait_for_one()
     (bell,) = source.pipes()
     while source.pipes():
         source.hear()
