@@ -171,7 +171,7 @@ def latency() -> None:
 
     print("From idle: submit to handler start")
     clear()
-    p50, p99 = bare("wait", ROUNDS)
+    before = bare("wait", ROUNDS)
     with node("--no-dispatch"):
         jobs.noop.submit().join(30)
         for _ in range(ROUNDS):
@@ -181,6 +181,7 @@ def latency() -> None:
     times = Run.objects.order_by("id").values_list("submitted_at", "started_at")[1:]
     waits = [(b - a).total_seconds() * 1000 for a, b in times if b is not None]
     ranked = statistics.quantiles(waits, n=100)
+    p50, p99 = map(statistics.mean, zip(before, bare("wait", ROUNDS), strict=True))
     known = Floor(here=p50, reference=REFERENCE_P50, is_time=True)
     at_most("p50", ranked[49], "ms", TARGET_P50, known)
     known = Floor(here=p99, reference=REFERENCE_P99, is_time=True)
