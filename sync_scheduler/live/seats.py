@@ -30,11 +30,14 @@ def take(caller: str, lifetime_seconds: float, *, holds_thread: bool = False) ->
     """The number of a free seat, or None."""
     now = clock.monotonic()
     with _lock:
-        for number in [number for number, seat in _taken.items() if seat.until <= now]:
-            del _taken[number]
-        own = sum(seat.caller == caller for seat in _taken.values())
-        holding = sum(seat.holds_thread for seat in _taken.values())
-        if own >= PER_CALLER or len(_taken) >= IN_ALL:
+        # A copy, as seats may be given back at any moment.
+        seats = _taken.copy()
+        for number in [number for number, seat in seats.items() if seat.until <= now]:
+            give_back(number)
+            del seats[number]
+        own = sum(seat.caller == caller for seat in seats.values())
+        holding = sum(seat.holds_thread for seat in seats.values())
+        if own >= PER_CALLER or len(seats) >= IN_ALL:
             return None
         if holds_thread and holding >= HOLDING_A_THREAD:
             return None
@@ -44,11 +47,13 @@ def take(caller: str, lifetime_seconds: float, *, holds_thread: bool = False) ->
 
 
 def give_back(number: int) -> None:
-    """Harmless when repeated."""
-    with _lock:
-        _taken.pop(number, None)
+    """Harmless when repeated.
+
+    Without the lock: a stream that nobody has read to its end gives its seat back when it is
+    collected as garbage, and that may be in the middle of `take`, in the thread that holds it.
+    """
+    _taken.pop(number, None)
 
 
 def taken() -> int:
-    with _lock:
-        return len(_taken)
+    return len(_taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -87,6 +88,30 @@ def test_one_caller_cannot_ask_for_everything_at_once(token: Client) -> None:
     assert token.get(ADDRESS).status_code == 429
     text_of(unread[0])
     assert token.get(ADDRESS).status_code == 200
+
+
+def test_a_stream_that_is_collected_while_another_begins_stops_nobody() -> None:
+    # S23: the collector may run anywhere, also in the thread that just looks for a seat
+    abandoned = seats.take("somebody", 60) or 0
+    assert abandoned
+
+    class Caller(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            seats.give_back(abandoned)
+            return str.__eq__(self, other)
+
+    found: list[int | None] = []
+    thread = threading.Thread(
+        target=lambda: found.append(seats.take(Caller("else"), 60)), daemon=True
+    )
+    thread.start()
+    thread.join(30)
+    assert found
+    assert found[0] is not None
+    assert seats.taken() == 1
 
 
 def test_what_happened_since_a_position_is_told_in_order(token: Client) -> None:
