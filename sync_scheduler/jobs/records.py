@@ -89,6 +89,8 @@ def alias(kind: Any, codec_for: CodecFor) -> Codec:
 def _hints(kind: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind, include_extras=True)
+    except RecursionError:
+        raise  # it is the value that is too deep
     except Exception as error:
         raise InvalidJob(f"The type hints of {kind.__name__} cannot be read ({error}).") from error
 

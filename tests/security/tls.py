@@ -25,6 +25,7 @@ def make_authority(folder: Path, name: str) -> Path:
     certificate = folder / f"{name}.pem"
     _openssl(
         *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+        *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
         *("-keyout", str(folder / f"{name}.key"), "-out", str(certificate)),
     )
     return certificate
@@ -35,7 +36,8 @@ def make_certificate(folder: Path, authority: Path, host: str) -> Path:
     names = f"IP:{host}" if host[0].isdigit() else f"DNS:{host}"
     key, request, signed = (folder / f"{host}.{kind}" for kind in ("key", "csr", "crt"))
     extensions = folder / f"{host}.ext"
-    extensions.write_text(f"subjectAltName={names}\n")
+    # From Python 3.13 on a certificate must say whose key has signed it.
+    extensions.write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
     _openssl(
         *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={host}"),
         *("-keyout", str(key), "-out", str(request)),

@@ -578,6 +578,8 @@ def test_whatever_a_run_says_of_itself_is_masked(browser: Client, status: str) -
     assert "echo" in page
 
 
+# Django 6.0 wants plain addresses there, and 6.1 another setting for mail; 5.2 knows neither.
+@pytest.mark.filterwarnings("ignore:Using .name, address. pairs", "ignore:Django 2028 will not")
 @override_settings(ADMINS=[("ops", "ops@example.com")], DEBUG=False)
 def test_a_secret_that_was_typed_is_not_in_the_mail_about_an_error(
     browser: Client, monkeypatch: pytest.MonkeyPatch

@@ -188,6 +188,21 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         signature_of(Branch).encode((), {"x": ring})
 
 
+def test_that_it_is_too_deep_is_not_said_of_the_class_when_its_hints_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # B3: where the stack ends depends on the version of Python
+    signature = signature_of(Branch)
+    assert signature.codecs
+
+    def too_deep(*args: Any, **options: Any) -> Any:
+        raise RecursionError
+
+    monkeypatch.setattr("typing.get_type_hints", too_deep)
+    with pytest.raises(InvalidInput, match="nested too deeply, or contains itself"):
+        signature.encode((), {"x": {"value": 1}})
+
+
 def test_a_class_whose_hints_cannot_be_read_is_named() -> None:
     # B3
     with pytest.raises(InvalidJob, match="type hints of Unreadable cannot be read"):
